@@ -1,0 +1,3 @@
+"""gpuplan: Terraform for GPU nodes."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Facts about hardware and software that we do not control, as data with their sources."""

@@ -1,0 +1,1 @@
+"""What operators write, turned into typed values; every fault with file, line and column."""

@@ -1,0 +1,184 @@
+"""The plan file as typed values: the schema that validates it and that editors read (`gpuplan schema`).
+
+Every model refuses unknown keys. What is None or empty was not stated, and what is not stated is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
+
+from gpuplan.intent.quantity import parse_duration, parse_size
+from gpuplan.model.diagnostic import Location
+from gpuplan.model.value import Json
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+"""A name that may become a path, a label or a container name."""
+SliceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
+"""Bytes, written as a number or as 64MiB, 2.1GiB, 500MB."""
+Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+"""Seconds, written as a number or as 45s, 5m, 1h30m."""
+Port = Annotated[int, Field(ge=1, le=65535)]
+Nodes = str | tuple[str, ...]
+"""Node, group, glob, or a list of them."""
+
+
+class Stated(BaseModel):
+    """A section of the plan file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Variable(Stated):
+    """A value that ${var.NAME} stands for."""
+
+    default: str | int | float | bool | None = None
+    description: str = ""
+
+
+class Select(Stated):
+    """Which physical GPU a logical one is; exactly one key."""
+
+    index: int | None = Field(default=None, ge=0, description="NVML index, resolved at plan time")
+    uuid: str | None = None
+    pci: str | None = Field(default=None, description="PCI bus id, such as 0000:07:00.0")
+    model: str | None = Field(default=None, description="product name or a part of it; must match one GPU")
+
+
+class Slice(Stated):
+    """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1]."""
+
+    profile: str
+    count: int = Field(default=1, ge=1, le=7)
+
+
+class Gpu(Stated):
+    """One logical GPU on each matching node: where it is and how it is cut."""
+
+    nodes: Nodes
+    select: Select | Literal["all"]
+    mig: Literal["disabled"] | Mapping[SliceName, str | Slice] | None = None
+
+
+class Ready(Stated):
+    """When a container counts as ready. Model servers: live and answering with their metadata, always."""
+
+    timeout: Seconds = 60.0
+    http: str | None = Field(default=None, description="PORT/PATH inside the container, such as 8080/health")
+    tcp: Port | None = Field(default=None, description="port inside the container")
+    exec: tuple[str, ...] | None = Field(default=None, description="command that exits with 0 when ready")
+
+
+class ServerPorts(Stated):
+    """Host ports of a model server; `step` is added for each further container of an `each`."""
+
+    http: Port | None = None
+    grpc: Port | None = None
+    metrics: Port | None = None
+    step: int = Field(default=0, ge=0)
+
+
+class Ulimit(Stated):
+    """One resource limit of the processes in a container."""
+
+    soft: int
+    hard: int
+
+
+class Triton(Stated):
+    """Makes a container a model server in explicit model control."""
+
+    flags: Mapping[str, str | int | float | bool] = Field(default_factory=dict)
+    cache: Bytes | None = Field(default=None, description="size of the response cache")
+    repository: Literal["local"] = Field(default="local", description="synced from beside the plan file")
+
+
+class Container(Stated):
+    """One container on each matching node (or one for each slice that `each` matches)."""
+
+    nodes: Nodes
+    image: str | None = None
+    archive: str | None = Field(default=None, description="docker archive beside the plan file")
+    pull: Literal["missing", "always", "never"] = "missing"
+    each: str | None = Field(default=None, description="GPU/SLICE glob; one container for each match")
+    gpus: tuple[str, ...] = ()
+    ports: ServerPorts | tuple[str | int, ...] = ()
+    env: Mapping[str, str | int | float | bool] = Field(default_factory=dict)
+    volumes: tuple[str, ...] = ()
+    command: tuple[str, ...] | str | None = None
+    entrypoint: tuple[str, ...] | str | None = None
+    user: str | None = None
+    workdir: str | None = None
+    hostname: str | None = None
+    network: str | None = None
+    ipc: str | None = None
+    shm_size: Bytes | None = None
+    memory: Bytes | None = None
+    cpus: float | None = Field(default=None, gt=0)
+    ulimits: Mapping[str, int | Ulimit] = Field(default_factory=dict)
+    cap_add: tuple[str, ...] = ()
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    extra_hosts: Mapping[str, str] = Field(default_factory=dict)
+    restart: str | None = Field(default=None, pattern=r"^(no|always|unless-stopped|on-failure(:\d+)?)$")
+    stop_timeout: Seconds | None = None
+    update: Literal["stop-first"] = "stop-first"
+    ready: Ready = Field(default_factory=Ready)
+    triton: Triton | None = None
+
+
+class Model(Stated):
+    """One model: where its files are, and which model servers serve it."""
+
+    source: str = Field(description="directory beside the plan file: 1/model.onnx, config.pbtxt")
+    containers: tuple[str, ...] = Field(min_length=1)
+    versions: str | tuple[int, ...] | None = Field(default=None, description="latest N, all, or a list")
+    config: Mapping[str, Json] = Field(default_factory=dict, description="laid over config.pbtxt")
+    overrides: Mapping[str, Mapping[str, Json]] = Field(default_factory=dict, description="by container")
+    depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")
+    load_timeout: Seconds = 300.0
+
+
+class Ignore(Stated):
+    """Drift that is expected for a while."""
+
+    address: str = Field(description="glob over node/kind/name")
+    field: str = Field(default="*", description="glob over the field's path")
+    reason: str = Field(min_length=1)
+    until: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$", description="last day, YYYY-MM-DD")
+
+
+class Drift(Stated):
+    """How drift is judged."""
+
+    ignore: tuple[Ignore, ...] = ()
+
+
+class PlanFile(Stated):
+    """The whole plan file."""
+
+    version: Literal[1]
+    name: Name
+    variables: Mapping[str, Variable] = Field(default_factory=dict)
+    gpus: Mapping[Name, Gpu] = Field(default_factory=dict)
+    containers: Mapping[Name, Container] = Field(default_factory=dict)
+    models: Mapping[ModelName, Model] = Field(default_factory=dict)
+    drift: Drift = Field(default_factory=Drift)
+
+    _path: str = PrivateAttr(default="")
+    _positions: Mapping[tuple[str | int, ...], Location] = PrivateAttr(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The file it was read from; sources and archives lie beside it."""
+        return self._path
+
+    def where(self, *path: str | int) -> Location:
+        """Where the file states the value at `path`, or the nearest thing around it that it does state."""
+        for end in range(len(path), 0, -1):
+            if found := self._positions.get(path[:end]):
+                return found
+        return Location(self._path)

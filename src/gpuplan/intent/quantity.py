@@ -1,0 +1,42 @@
+"""Sizes and durations as operators write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {
+    "": 1, "B": 1,
+    "K": 1024, "KIB": 1024, "M": 1024**2, "MIB": 1024**2, "G": 1024**3, "GIB": 1024**3, "TIB": 1024**4,
+    "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4,
+}  # fmt: skip
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
+_DURATION = re.compile(r"^(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$")
+
+
+def parse_size(value: object) -> object:
+    """Bytes of ``64MiB``, ``2.1GiB``, ``500MB`` or a plain number; other types pass for the schema to refuse.
+
+    Raises:
+        ValueError: the text is not a size.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.match(value.strip())
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError("is not a size; write a number of bytes, or 64MiB, 2.1GiB, 500MB")
+    return round(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def parse_duration(value: object) -> object:
+    """Seconds of ``45s``, ``5m``, ``1h30m`` or a plain number; other types pass for the schema to refuse.
+
+    Raises:
+        ValueError: the text is not a duration.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.match(value.strip())
+    if match is None:
+        raise ValueError("is not a duration; write seconds, or 45s, 5m, 1h30m")
+    hours, minutes, seconds = match.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)

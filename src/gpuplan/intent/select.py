@@ -1,0 +1,45 @@
+"""Which nodes and slices a pattern of the plan file means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from gpuplan.intent.planfile import Nodes, PlanFile, Slice
+from gpuplan.model.inventory import Host
+
+
+def on_node(nodes: Nodes, host: Host) -> bool:
+    """True where one of the patterns (node, group or glob) means this host."""
+    patterns = (nodes,) if isinstance(nodes, str) else nodes
+    return any(
+        pattern in host.groups or pattern in ("all", host.name) or fnmatchcase(host.name, pattern)
+        for pattern in patterns
+    )
+
+
+def slice_names(mig: object) -> Iterator[tuple[str, str]]:
+    """(slice name, profile) of a `mig:` section in the order written; a count gives NAME[0] … NAME[n-1]."""
+    if not hasattr(mig, "items"):
+        return
+    for name, stated in mig.items():
+        if isinstance(stated, Slice) and stated.count > 1:
+            yield from ((f"{name}[{number}]", stated.profile) for number in range(stated.count))
+        else:
+            yield name, stated.profile if isinstance(stated, Slice) else stated
+
+
+def gpu_parts(plan: PlanFile, host: Host) -> tuple[str, ...]:
+    """Everything that `gpus:` of a container may name on this node: ``a100-0`` and ``a100-0/cls-a``.
+
+    A GPU selected by `all` is known only on the node; it is listed as ``NAME`` and ``NAME[*]``.
+    """
+    found: list[str] = []
+    for name, gpu in plan.gpus.items():
+        if not on_node(gpu.nodes, host):
+            continue
+        whole = (name, f"{name}[*]") if gpu.select == "all" else (name,)
+        for each in whole:
+            found.append(each)
+            found.extend(f"{each}/{part}" for part, _ in slice_names(gpu.mig))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The rooms: one folder for each resource kind."""

@@ -1,0 +1,1 @@
+"""Docker containers: what the plan states of them, compared field by field."""

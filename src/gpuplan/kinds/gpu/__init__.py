@@ -1,0 +1,1 @@
+"""GPUs: MIG mode and slices."""

@@ -1,0 +1,1 @@
+"""Models loaded in a Triton, by explicit model control."""

@@ -1,0 +1,1 @@
+"""The model files of one Triton container, on its node."""

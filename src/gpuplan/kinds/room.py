@@ -1,0 +1,92 @@
+"""What a room is: one resource kind behind four doors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
+
+from gpuplan.model.address import Address
+from gpuplan.model.change import Comparison, Step
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import JsonObject
+
+if TYPE_CHECKING:
+    import docker
+
+    from gpuplan.intent.planfile import PlanFile
+    from gpuplan.model.diagnostic import Diagnostic
+    from gpuplan.model.inventory import Host
+
+Observed = TypeVar("Observed")
+Told = tuple[Sequence[Desired], Sequence["Diagnostic"]]
+
+
+class Hands(Protocol):
+    """What an apply door may use on its node. Everything goes through the node's one connection."""
+
+    node: str
+    plan: str
+
+    def agent(self, operation: str, **arguments: object) -> JsonObject:
+        """Ask the agent to do one operation of docs/agent.md; raises Refused with its code and words."""
+        ...
+
+    def missing(self, digests: Sequence[str]) -> Sequence[str]:
+        """Those of the SHA-256 digests whose content the node does not have yet."""
+        ...
+
+    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+        """Bring content to the node, which checks that it has that SHA-256."""
+        ...
+
+    def source(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Open a file that lies beside the plan file, by the relative path of a spec."""
+        ...
+
+    def docker(self) -> docker.APIClient:
+        """The node's Docker engine."""
+        ...
+
+    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
+        """A local `host:port` that reaches a port of the node (or of an address that the node reaches)."""
+        ...
+
+    def look(self, *probes: str) -> Snapshot:
+        """A second look at the node: only the named probes."""
+        ...
+
+    def secret(self, reference: str) -> str:
+        """The text behind a secret reference, for the one call that needs it."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A word of progress; it is shown live and kept in the step's transcript."""
+        ...
+
+
+Memory = Iterable[tuple[Address, JsonObject | None]]
+"""What an apply door asks the node to remember by address; None forgets."""
+
+
+@dataclass(frozen=True)
+class Room(Generic[Observed]):
+    """One resource kind. `spec`, `read` and `diff` are pure; only `apply` acts."""
+
+    kind: str
+    probes: tuple[str, ...]
+    """Which probes of the snapshot it reads."""
+    spec: Callable[[PlanFile, Host], Told]
+    """Plan file and node → the desired resources of this kind there, and what is wrong with them."""
+    read: Callable[[Snapshot], Observed]
+    """Snapshot → what is there. Never raises: what could not be read is part of the answer."""
+    diff: Callable[[Sequence[Desired], Observed, Circumstances], Comparison]
+    """Desired and observed → changes with their steps."""
+    apply: Callable[[Step, Hands], Memory]
+    """Do one step, look again, and raise Problem unless the second look says that it is so."""
+
+    def compare(self, desired: Sequence[Desired], snapshot: Snapshot, circumstances: Circumstances) -> Comparison:
+        """Read and diff in one go: what the flow calls, since it need not know what a room observes."""
+        return self.diff(desired, self.read(snapshot), circumstances)

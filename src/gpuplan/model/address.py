@@ -1,0 +1,44 @@
+"""Addresses: the only identity of a resource, and of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Address:
+    """`node/kind/name`, for example ``gpu-a1/container/triton-cls``.
+
+    A name may go on with slashes to a *part* of the resource: ``gpu-a1/gpu/a100-0/cls-a`` is the slice
+    ``cls-a`` of the GPU ``a100-0``, ``gpu-a1/repository/triton-cls/tokenizer`` the files of one model.
+    """
+
+    node: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.kind}/{self.name}"
+
+    def part(self, name: str) -> Address:
+        """The part of this resource that is called `name`."""
+        return Address(self.node, self.kind, f"{self.name}/{name}")
+
+    def covers(self, other: Address) -> bool:
+        """True for the same address and for each part of it."""
+        return (self.node, self.kind) == (other.node, other.kind) and (
+            other.name == self.name or other.name.startswith(f"{self.name}/")
+        )
+
+
+def parse_address(text: str) -> Address:
+    """Read ``node/kind/name[/part]``.
+
+    Raises:
+        ValueError: the text has fewer than three parts, or an empty one.
+    """
+    node, _, rest = text.partition("/")
+    kind, _, name = rest.partition("/")
+    if not (node and kind and name) or "" in name.split("/"):
+        raise ValueError(f"not an address (node/kind/name): {text!r}")
+    return Address(node, kind, name)

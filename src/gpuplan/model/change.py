@@ -1,0 +1,125 @@
+"""Changes and their steps: the difference of one resource, and the acts that remove it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.value import Json, JsonObject, Later
+
+
+class Action(enum.Enum):
+    """What happens to a resource; the value is the sign shown in every view."""
+
+    CREATE = "+"
+    UPDATE = "~"
+    REPLACE = "±"
+    DELETE = "-"
+
+
+class Verb(enum.Enum):
+    """What one step does. The set is closed: kinds grow, verbs do not."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a resource: what it is and what it will be. `path` is dotted: ``env.LOG``, ``slices.cls-a``."""
+
+    path: str
+    before: Json
+    after: Json | Later
+    sensitive: bool = False
+    """Neither value is ever shown; the room puts none in where this is set."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One act on a node, with all that the room's apply door needs to do it, in JSON form.
+
+    The four address sets are all that ordering knows: a step that `makes` X runs before each step that `uses` X;
+    a step that `releases` X runs before the step that `frees` X; and `frees` X before `makes` X.
+    """
+
+    name: str
+    """Unique within its change, such as ``destroy-slices``."""
+    address: Address
+    verb: Verb
+    title: str
+    """What the operator reads: “create slice cls-a (3g.40gb at 4)”."""
+    arguments: JsonObject = field(default_factory=dict)
+    makes: tuple[Address, ...] = ()
+    uses: tuple[Address, ...] = ()
+    releases: tuple[Address, ...] = ()
+    frees: tuple[Address, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Unique within a change set."""
+        return f"{self.address}:{self.name}"
+
+
+class Origin(enum.Enum):
+    """Why a resource differs: the node moved, or the plan file did."""
+
+    DRIFT = "drift"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference of one resource."""
+
+    address: Address
+    action: Action
+    fields: tuple[FieldChange, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why, in full sentences without a full stop. They explain; they never decide."""
+    interrupts: tuple[str, ...] = ()
+    """What stops serving while it is made so: “container triton-cls stops”. Empty = nobody notices."""
+    disturbs: Mapping[Address, str] = field(default_factory=dict)
+    """Resources and parts whose identity or presence changes → why; what needs them must follow."""
+    cause: Address | None = None
+    """The resource whose change forces this one, where it is not its own."""
+    steps: tuple[Step, ...] = ()
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True)
+class Unmanaged:
+    """Something on the node that this plan file did not make; it is named and never touched."""
+
+    address: Address
+    what: str
+    in_the_way_of: Address | None = None
+    """The wanted resource that cannot be made because of it; the guard of that name refuses."""
+    guard: str = ""
+    """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A part of the node that could not be read. No change is ever planned from it."""
+
+    address: Address
+    diagnostic: Diagnostic
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one room says about one node."""
+
+    changes: tuple[Change, ...] = ()
+    bindings: Mapping[Address, str | Later] = field(default_factory=dict)
+    unmanaged: tuple[Unmanaged, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What makes the plan impossible here: a profile that this GPU does not have, a name that is taken."""
+    rests_on: Mapping[Address, str] = field(default_factory=dict)
+    """Digest of what was observed, for each resource that was compared: a saved change set is stale when one moved."""

@@ -1,0 +1,81 @@
+"""Diagnostics: a problem told well. What, where, why, and what to do."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class Severity(enum.Enum):
+    """An error stops the command; a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Exit(enum.IntEnum):
+    """The exit codes, the same for every command."""
+
+    DONE = 0
+    ERROR = 1
+    CHANGES = 2
+    PENDING = 3
+    UNREAD = 4
+    BUSY = 5
+    REFUSED = 6
+    STALE = 7
+    USAGE = 64
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in a file that the operator wrote; line and column count from 1, 0 means the whole file."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One problem.
+
+    `summary` holds no names of the operator's, so that people learn to recognise it; `detail` is a full
+    sentence that says what is wrong and why; `fix` says what to do, or gives a command to run.
+    """
+
+    summary: str
+    detail: str = ""
+    fix: str = ""
+    where: Location | None = None
+    address: str = ""
+    """The address or the node it is about."""
+    severity: Severity = Severity.ERROR
+
+
+class Problem(Exception):
+    """Raised where work cannot go on; carries everything the operator will be told."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic, exit_code: Exit = Exit.ERROR) -> None:
+        self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.exit_code = exit_code
+        super().__init__("; ".join(f"{d.summary}: {d.detail}" for d in self.diagnostics))
+
+
+class Refused(Problem):
+    """A node refused or failed one operation of the agent.
+
+    `code` is one of the words of docs/agent.md, such as ``in_use``; `text` is what NVML, the engine or the system said.
+    """
+
+    def __init__(self, node: str, operation: str, code: str, text: str) -> None:
+        self.operation = operation
+        self.code = code
+        self.text = text
+        super().__init__(Diagnostic("An operation on the node failed", f"{operation}: {text}", address=node))

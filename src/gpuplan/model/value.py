@@ -1,0 +1,57 @@
+"""Plain values that the other nouns are made of: JSON, digests, secrets, and what is known only later."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Json: TypeAlias = "str | int | float | bool | None | Sequence[Json] | Mapping[str, Json]"
+JsonObject: TypeAlias = Mapping[str, Json]
+
+PRIVATE = "(sensitive)"
+"""What is shown in place of a secret."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """A value that exists only after another step, such as the UUID of a slice yet to be created."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"(known after apply: {self.what})"
+
+
+class Secret:
+    """Text that is never shown: not by str(), repr(), a traceback, or JSON.
+
+    `reference` is how the plan file names it, such as ``env:NGC_API_KEY``; that may be shown.
+    """
+
+    __slots__ = ("_text", "reference")
+
+    def __init__(self, reference: str, text: str) -> None:
+        self.reference = reference
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for the one call that hands it to a node."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Secret({self.reference})"
+
+    __str__ = __repr__
+
+
+def canonical(value: Json) -> str:
+    """The one JSON text of a value: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Json) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal (64 characters)."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

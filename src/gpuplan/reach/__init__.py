@@ -1,0 +1,1 @@
+"""Reaching nodes: SSH, this machine, and simulated ones."""

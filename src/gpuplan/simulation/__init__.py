@@ -1,0 +1,1 @@
+"""A node without hardware: NVML, Docker and Triton with their true semantics."""

@@ -1,0 +1,1 @@
+"""Text about us, from values only."""
