@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints
 
 from gpuplan.intent.quantity import parse_duration, parse_size
 from gpuplan.model.diagnostic import Location
-from gpuplan.model.value import Json
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 """A name that may become a path, a label or a container name."""
@@ -56,12 +55,16 @@ class Slice(Stated):
     count: int = Field(default=1, ge=1, le=7)
 
 
+Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]
+"""How a GPU is cut: not at all, or slice name → profile."""
+
+
 class Gpu(Stated):
     """One logical GPU on each matching node: where it is and how it is cut."""
 
     nodes: Nodes
     select: Select | Literal["all"]
-    mig: Literal["disabled"] | Mapping[SliceName, str | Slice] | None = None
+    mig: Mig | None = None
 
 
 class Ready(Stated):
@@ -136,8 +139,8 @@ class Model(Stated):
     source: str = Field(description="directory beside the plan file: 1/model.onnx, config.pbtxt")
     containers: tuple[str, ...] = Field(min_length=1)
     versions: str | tuple[int, ...] | None = Field(default=None, description="latest N, all, or a list")
-    config: Mapping[str, Json] = Field(default_factory=dict, description="laid over config.pbtxt")
-    overrides: Mapping[str, Mapping[str, Json]] = Field(default_factory=dict, description="by container")
+    config: Mapping[str, JsonValue] = Field(default_factory=dict, description="laid over config.pbtxt")
+    overrides: Mapping[str, Mapping[str, JsonValue]] = Field(default_factory=dict, description="by container")
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")
     load_timeout: Seconds = 300.0
 

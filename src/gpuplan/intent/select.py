@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpuplan.intent.planfile import Nodes, PlanFile, Slice
+from gpuplan.intent.planfile import Mig, Nodes, PlanFile
 from gpuplan.model.inventory import Host
 
 
@@ -18,15 +18,17 @@ def on_node(nodes: Nodes, host: Host) -> bool:
     )
 
 
-def slice_names(mig: object) -> Iterator[tuple[str, str]]:
+def slice_names(mig: Mig | None) -> Iterator[tuple[str, str]]:
     """(slice name, profile) of a `mig:` section in the order written; a count gives NAME[0] … NAME[n-1]."""
-    if not hasattr(mig, "items"):
+    if mig is None or isinstance(mig, str):
         return
     for name, stated in mig.items():
-        if isinstance(stated, Slice) and stated.count > 1:
-            yield from ((f"{name}[{number}]", stated.profile) for number in range(stated.count))
+        if isinstance(stated, str):
+            yield name, stated
+        elif stated.count == 1:
+            yield name, stated.profile
         else:
-            yield name, stated.profile if isinstance(stated, Slice) else stated
+            yield from ((f"{name}[{number}]", stated.profile) for number in range(stated.count))
 
 
 def gpu_parts(plan: PlanFile, host: Host) -> tuple[str, ...]:
