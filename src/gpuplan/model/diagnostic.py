@@ -68,6 +68,10 @@ class Problem(Exception):
         super().__init__("; ".join(f"{d.summary}: {d.detail}" for d in self.diagnostics))
 
 
+class ConnectionLost(Problem):
+    """The connection to a node ended in the middle of the work; nothing more can be asked of it in this run."""
+
+
 class Refused(Problem):
     """A node refused or failed one operation of the agent.
 

@@ -55,3 +55,25 @@ def canonical(value: Json) -> str:
 def digest(value: Json) -> str:
     """SHA-256 of the canonical JSON, in hexadecimal (64 characters)."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def as_object(value: Json) -> JsonObject:
+    """The value as an object.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected an object, found {type(value).__name__}")
+    return value
+
+
+def as_list(value: Json) -> Sequence[Json]:
+    """The value as a list.
+
+    Raises:
+        TypeError: it is something else, or a text.
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"expected a list, found {type(value).__name__}")
+    return value

@@ -1,0 +1,161 @@
+"""Apply: one node's part of a change set, step by step, each verified, journalled and recorded."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from gpuplan.flow.compare import compare
+from gpuplan.flow.exitcode import faults
+from gpuplan.flow.guard import node_refusals
+from gpuplan.flow.hands import NodeHands
+from gpuplan.flow.journal import Journal, now
+from gpuplan.flow.ledger import Ledger
+from gpuplan.flow.records import read_record
+from gpuplan.flow.stale import moved
+from gpuplan.flow.steps import Runner
+from gpuplan.model.changeset import ChangeSet, NodeChanges
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.model.event import Listener
+from gpuplan.model.inventory import Host
+from gpuplan.model.outcome import NodeOutcome, Status, StepOutcome
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import Secret
+from gpuplan.reach.connect import connect
+from gpuplan.reach.session import Question, Session
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all nodes of one apply share."""
+
+    change_set: ChangeSet
+    base: Path
+    """Folder of the plan file; model sources and archives lie beside it."""
+    secrets: Mapping[str, Secret]
+    allow: Sequence[str]
+    who: str
+    listen: Listener
+    stop: threading.Event
+    """Set when the operator interrupts: the step that runs is finished, no other is begun."""
+
+
+def apply_node(host: Host, node: NodeChanges, run: Run) -> NodeOutcome:
+    """Apply to one node what the change set says of it. Never raises for what the node did."""
+    try:
+        with _locked(host, run) as session:
+            return _under_lock(session, node, run)
+    except Problem as problem:
+        return NodeOutcome(host.name, diagnostics=problem.diagnostics, exit_code=problem.exit_code)
+
+
+@contextmanager
+def _locked(host: Host, run: Run) -> Iterator[Session]:
+    session = connect(host)
+    try:
+        owner = {"run": run.change_set.run, "who": run.who, "since": now(), "pid": os.getpid()}
+        answer = session.agent("lock.take", owner=owner)
+        if answer["taken"] is not True:
+            raise Problem(_busy(host.name, answer.get("holder")), Exit.BUSY)
+        yield session
+    finally:
+        session.close()
+
+
+def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
+    snapshot = session.ask(Question(run.change_set.plan))
+    fresh = _compare(node, snapshot, run)
+    refused = _refusal(node, fresh, run)
+    if refused is not None:
+        return refused
+    ledger = Ledger(session, read_record(snapshot, run.change_set.plan), run.change_set.run, run.who)
+    if not node.changes:
+        return _conclude(node, _settled(session, ledger, fresh, run), (), run)
+    outcomes = _do(session, node, run, ledger)
+    try:
+        last = _compare(node, session.ask(Question(run.change_set.plan)), run)
+        return _conclude(node, _settled(session, ledger, last, run), outcomes, run)
+    except Problem as problem:
+        return NodeOutcome(node.node, outcomes, problem.diagnostics, Exit.ERROR)
+
+
+def _settled(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> NodeChanges:
+    ledger.settle(last)
+    if run.change_set.destroy and not ledger.record.resources:
+        session.agent("record.remove", plan=run.change_set.plan)
+    else:
+        ledger.write()
+    return last
+
+
+def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
+    return compare(node.desired, snapshot, run.change_set.plan, run.secrets)
+
+
+def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:
+    if problems := faults(fresh.diagnostics):
+        return NodeOutcome(node.node, diagnostics=problems, exit_code=Exit.ERROR)
+    if differences := moved(node, fresh):
+        return NodeOutcome(node.node, diagnostics=differences, exit_code=Exit.STALE)
+    if vetoes := node_refusals(node, run.allow):
+        return NodeOutcome(node.node, diagnostics=vetoes, exit_code=Exit.REFUSED)
+    return None
+
+
+def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger) -> tuple[StepOutcome, ...]:
+    journal = Journal(session, run.change_set.plan, run.change_set.run)
+    journal.begins(run.who, len(node.order))
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets)
+    outcomes = Runner(node, hands, journal, ledger, run.listen, run.stop).run()
+    if all(each.status is Status.DONE for each in outcomes):
+        journal.ends(Exit.DONE)
+    return outcomes
+
+
+def _conclude(node: NodeChanges, last: NodeChanges, outcomes: tuple[StepOutcome, ...], run: Run) -> NodeOutcome:
+    planned = {change.address for change in node.changes}
+    remaining = tuple(change for change in last.changes if change.address in planned)
+    failed = any(outcome.status is not Status.DONE for outcome in outcomes)
+    problems = faults(last.diagnostics)
+    if remaining and not failed:
+        problems += tuple(_not_converged(str(change.address)) for change in remaining)
+    unknown = tuple(replace(each.diagnostic, address=str(each.address)) for each in last.unknown)
+    if run.stop.is_set():
+        problems += (_interrupted(node.node),)
+    exit_code = Exit.ERROR if failed or problems else Exit.UNREAD if unknown else Exit.DONE
+    return NodeOutcome(node.node, outcomes, problems + unknown, exit_code, remaining)
+
+
+def _busy(node: str, holder: object) -> Diagnostic:
+    who = "another apply"
+    if isinstance(holder, Mapping):
+        who = f"{holder.get('who')} (run {holder.get('run')}, since {holder.get('since')})"
+    return Diagnostic(
+        "The node is locked",
+        f"{who} is applying to {node} right now; nothing was done there.",
+        "Wait until that run has ended. The lock goes with its connection, so none is left behind.",
+        address=node,
+    )
+
+
+def _not_converged(address: str) -> Diagnostic:
+    return Diagnostic(
+        "A resource did not converge",
+        f"All steps for {address} reported success, and a last look at the node still finds it different.",
+        "Run gpuplan plan to see what differs; somebody else may be changing the node at the same time.",
+        address=address,
+    )
+
+
+def _interrupted(node: str) -> Diagnostic:
+    return Diagnostic(
+        "Interrupted",
+        f"The step that was running on {node} was finished, and no further one was begun.",
+        "Run gpuplan plan, then apply, to go on from here.",
+        address=node,
+    )

@@ -1,0 +1,100 @@
+"""Compare: one node's wishes against its snapshot, room by room, into its part of the change set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpuplan.flow.order import in_order
+from gpuplan.flow.records import read_record
+from gpuplan.kinds import ROOMS
+from gpuplan.model.address import Address
+from gpuplan.model.change import Change, Comparison, Origin, Unknown
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.record import Record
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import Later, Secret, digest
+
+
+def compare(desired: Sequence[Desired], snapshot: Snapshot, plan: str, secrets: Mapping[str, Secret]) -> NodeChanges:
+    """Everything that differs on one node.
+
+    What a room binds or disturbs is told to the rooms after it: so a slice that is made anew takes its container
+    along, and the container its models.
+    """
+    try:
+        record = read_record(snapshot, plan)
+    except Problem as problem:
+        return unread(snapshot.node, problem.diagnostics, desired)
+    bindings: dict[Address, str | Later] = {}
+    disturbed: dict[Address, str] = {}
+    comparisons: list[Comparison] = []
+    for room in ROOMS:
+        circumstances = Circumstances(snapshot.node, plan, record, dict(bindings), dict(disturbed), secrets)
+        wanted = [each for each in desired if each.address.kind == room.kind]
+        comparison = room.compare(wanted, snapshot, circumstances)
+        bindings.update(comparison.bindings)
+        for change in comparison.changes:
+            disturbed.update(change.disturbs)
+        comparisons.append(comparison)
+    return _gather(desired, snapshot.node, record, comparisons)
+
+
+def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:
+    """A node that could not be read: nothing is known, so nothing is planned."""
+    nowhere = Address(node, "node", "connection")
+    return NodeChanges(
+        node,
+        unknown=tuple(Unknown(nowhere, replace(problem, address=node)) for problem in problems),
+        desired=tuple(desired),
+        resources=len(desired),
+    )
+
+
+def _gather(desired: Sequence[Desired], node: str, record: Record, comparisons: Sequence[Comparison]) -> NodeChanges:
+    digests = {each.address: each.digest for each in desired}
+    changes = tuple(
+        replace(change, origin=_origin(change.address, digests, record))
+        for comparison in comparisons
+        for change in comparison.changes
+    )
+    rests_on = {address: moved for comparison in comparisons for address, moved in comparison.rests_on.items()}
+    rests_on[Address(node, "record", record.plan)] = digest(record.run)
+    return NodeChanges(
+        node=node,
+        changes=changes,
+        order=in_order(changes),
+        unmanaged=tuple(each for comparison in comparisons for each in comparison.unmanaged),
+        unknown=tuple(each for comparison in comparisons for each in comparison.unknown),
+        diagnostics=tuple(each for comparison in comparisons for each in comparison.diagnostics),
+        rests_on=rests_on,
+        desired=tuple(desired),
+        resources=len(desired),
+    )
+
+
+def _origin(address: Address, digests: Mapping[Address, str], record: Record) -> Origin:
+    recorded = record.resources.get(address)
+    return Origin.DRIFT if recorded and recorded.digest == digests.get(address) else Origin.PENDING
+
+
+def dependants(changes: Sequence[Change], root: Change) -> tuple[Address, ...]:
+    """The resources that change only because `root` does, directly or through others."""
+    causes = {change.address: change.cause for change in changes}
+    return tuple(change.address for change in changes if change.cause and _root(change.address, causes) == root.address)
+
+
+def roots(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes that stand for themselves: no cause, or one that is not among the changes."""
+    causes = {change.address: change.cause for change in changes}
+    return tuple(change for change in changes if _root(change.address, causes) == change.address)
+
+
+def _root(address: Address, causes: Mapping[Address, Address | None]) -> Address:
+    seen = {address}
+    while (cause := causes.get(address)) is not None and cause in causes and cause not in seen:
+        seen.add(cause)
+        address = cause
+    return address

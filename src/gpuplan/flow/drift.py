@@ -1,0 +1,102 @@
+"""Drift: what changed on a node since the last apply, told apart from what the plan file asks for since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
+
+from gpuplan.flow.compare import compare, dependants, roots
+from gpuplan.flow.desire import as_recorded
+from gpuplan.flow.records import read_record
+from gpuplan.intent.planfile import Ignore
+from gpuplan.model.address import Address
+from gpuplan.model.change import Change, Unknown, Unmanaged
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.diagnostic import Problem
+from gpuplan.model.finding import Drift, NodeFindings
+from gpuplan.model.record import Record
+from gpuplan.model.resource import Desired
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import Secret
+
+
+def findings(
+    desired: Sequence[Desired],
+    snapshot: Snapshot,
+    plan: str,
+    secrets: Mapping[str, Secret],
+    ignore: Sequence[Ignore],
+) -> NodeFindings:
+    """What one node's drift check says: the record against the node, and the plan file against the record."""
+    if holder := _holder(snapshot):
+        return NodeFindings(snapshot.node, busy=holder)
+    try:
+        record = read_record(snapshot, plan)
+    except Problem as problem:
+        nowhere = Address(snapshot.node, "node", "record")
+        return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
+    found = compare(as_recorded(record), snapshot, plan, secrets)
+    kept, suppressed = _judge(found, ignore)
+    return NodeFindings(
+        node=snapshot.node,
+        drift=kept,
+        unmanaged=_news(found, record, ignore),
+        pending=_pending(desired, record),
+        unknown=found.unknown,
+        diagnostics=found.diagnostics,
+        suppressed=suppressed,
+    )
+
+
+def _judge(found: NodeChanges, ignore: Sequence[Ignore]) -> tuple[tuple[Drift, ...], int]:
+    kept: list[Drift] = []
+    suppressed = 0
+    for change in roots(found.changes):
+        visible = _visible(change, ignore)
+        suppressed += len(change.fields) - len(visible.fields)
+        if visible.fields or not change.fields:
+            kept.append(Drift(visible, dependants(found.changes, change)))
+    return tuple(kept), suppressed
+
+
+def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:
+    return replace(
+        change,
+        fields=tuple(field for field in change.fields if not _ignored(change.address, field.path, ignore)),
+    )
+
+
+def _ignored(address: Address, field: str, ignore: Sequence[Ignore]) -> bool:
+    return any(
+        fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) and not _expired(rule)
+        for rule in ignore
+    )
+
+
+def _expired(rule: Ignore) -> bool:
+    return rule.until is not None and date.fromisoformat(rule.until) < datetime.now(UTC).date()
+
+
+def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple[Unmanaged, ...]:
+    if record.empty:
+        return ()
+    return tuple(
+        each
+        for each in found.unmanaged
+        if f"{each.address.kind}/{each.address.name}" not in record.bystanders
+        and not _ignored(each.address, "", ignore)
+    )
+
+
+def _pending(desired: Sequence[Desired], record: Record) -> tuple[Address, ...]:
+    wanted = {each.address: each.digest for each in desired}
+    recorded = {address: entry.digest for address, entry in record.resources.items()}
+    return tuple(address for address in {**wanted, **recorded} if wanted.get(address) != recorded.get(address))
+
+
+def _holder(snapshot: Snapshot) -> str:
+    host = snapshot.probe("host").value
+    lock = host.get("lock") if isinstance(host, Mapping) else None
+    return f"{lock.get('who')} (run {lock.get('run')})" if isinstance(lock, Mapping) else ""

@@ -1,0 +1,85 @@
+"""Hands: what an apply door may do on its node, over the node's one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from gpuplan.flow.observe import look
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import JsonObject, Secret
+from gpuplan.reach.session import Session
+
+if TYPE_CHECKING:
+    import docker
+
+
+class NodeHands:
+    """The hands of one step on one node; what it says is shown live and kept in the step's transcript."""
+
+    def __init__(
+        self,
+        session: Session,
+        plan: str,
+        base: Path,
+        secrets: Mapping[str, Secret],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.node = session.node
+        self.plan = plan
+        self._session = session
+        self._base = base
+        self._secrets = secrets
+        self._tell = tell
+
+    def agent(self, operation: str, **arguments: object) -> JsonObject:
+        """One operation of docs/agent.md."""
+        return self._session.agent(operation, **arguments)
+
+    def missing(self, digests: Sequence[str]) -> Sequence[str]:
+        """Those of the digests whose content the node does not have yet."""
+        answer = self._session.agent("blob.missing", digests=list(digests))["missing"]
+        return [str(one) for one in answer] if isinstance(answer, list) else []
+
+    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+        """Bring content to the node."""
+        self._session.send(digest, size, content)
+
+    @contextmanager
+    def source(self, path: str) -> Iterator[BinaryIO]:
+        """Open a file that lies beside the plan file."""
+        try:
+            content = (self._base / path).open("rb")
+        except OSError as fault:
+            raise Problem(
+                Diagnostic(
+                    "A source file cannot be read",
+                    f"{self._base / path}: {fault.strerror or fault}.",
+                    "Put the file back, or plan again.",
+                )
+            ) from fault
+        with content:
+            yield content
+
+    def docker(self) -> docker.APIClient:
+        """The node's Docker engine."""
+        return self._session.docker()
+
+    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
+        """A local address that reaches a port of the node."""
+        return self._session.forward(port, host)
+
+    def look(self, *probes: str) -> Snapshot:
+        """A second look: only the named probes."""
+        return look(self._session, self.plan, probes)
+
+    def secret(self, reference: str) -> str:
+        """The text behind a secret reference."""
+        return self._secrets[reference].reveal()
+
+    def say(self, text: str) -> None:
+        """A word of progress."""
+        self._tell(text)

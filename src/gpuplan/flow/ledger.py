@@ -1,0 +1,63 @@
+"""The ledger: keeps one node's record true while steps are done, and writes it after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gpuplan.flow.journal import now
+from gpuplan.flow.records import forget, to_json
+from gpuplan.model.address import Address
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.record import Record, Recorded
+from gpuplan.model.resource import Desired
+from gpuplan.model.value import JsonObject
+from gpuplan.reach.session import Session
+
+
+class Ledger:
+    """The record of one plan file on one node, as it grows."""
+
+    def __init__(self, session: Session, record: Record, run: str, who: str) -> None:
+        self._session = session
+        self._written = record
+        self.record = replace(record, run=run, who=who, when=now())
+
+    def remember(self, facts: Iterable[tuple[Address, JsonObject | None]]) -> None:
+        """Keep what an apply door asks the node to remember; None forgets."""
+        remembered = dict(self.record.remembered)
+        for address, fact in facts:
+            if fact is None:
+                remembered.pop(address, None)
+            else:
+                remembered[address] = fact
+        self.record = replace(self.record, remembered=remembered)
+
+    def applied(self, desired: Desired) -> None:
+        """A resource is now as desired."""
+        entry = Recorded(desired.digest, desired.spec, desired.needs)
+        self.record = replace(self.record, resources={**self.record.resources, desired.address: entry})
+
+    def removed(self, address: Address) -> None:
+        """A resource is gone, and everything that was remembered of it."""
+        rest = {each: entry for each, entry in self.record.resources.items() if each != address}
+        self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
+
+    def settle(self, last: NodeChanges) -> None:
+        """Record everything that the last look found to be as desired, and who else is there."""
+        still = {change.address for change in last.changes} | {each.address for each in last.unknown}
+        wanted: Mapping[Address, Desired] = {each.address: each for each in last.desired}
+        for address, desired in wanted.items():
+            if address not in still:
+                self.applied(desired)
+        for address in [each for each in self.record.resources if each not in wanted and each not in still]:
+            self.removed(address)
+        bystanders = sorted({f"{each.address.kind}/{each.address.name}" for each in last.unmanaged})
+        self.record = replace(self.record, bystanders=tuple(bystanders))
+
+    def write(self) -> None:
+        """Write the record where it differs from what the node has, apart from the time."""
+        if replace(self.record, when="", run="", who="") == replace(self._written, when="", run="", who=""):
+            return
+        self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
+        self._written = self.record

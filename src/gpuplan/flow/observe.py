@@ -1,0 +1,77 @@
+"""Observe: ask every node at once; one that fails neither stops nor hides another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.event import Asked, Asking, Listener
+from gpuplan.model.inventory import Host
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.reach.connect import connect
+from gpuplan.reach.session import Question, Session
+
+AT_ONCE = 32
+"""Nodes that are worked on at the same time."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one node said, or why it said nothing."""
+
+    host: Host
+    snapshot: Snapshot | None
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def observe(hosts: Sequence[Host], question: Question, listen: Listener) -> tuple[Answer, ...]:
+    """Ask all hosts the same question; the answers come in the order of the hosts."""
+    return at_once(hosts, lambda host: ask(host, question, listen))
+
+
+def ask(host: Host, question: Question, listen: Listener) -> Answer:
+    """Connect to one node, ask it, and hang up. Never raises for what the node did."""
+    started = time.monotonic()
+    listen(Asking(host.name))
+    try:
+        session = connect(host)
+        try:
+            snapshot = session.ask(question)
+        finally:
+            session.close()
+    except Problem as problem:
+        listen(Asked(host.name, time.monotonic() - started, problem.diagnostics[0].summary))
+        return Answer(host, None, problem.diagnostics)
+    listen(Asked(host.name, time.monotonic() - started))
+    return Answer(host, snapshot)
+
+
+def look(session: Session, plan: str, probes: Iterable[str]) -> Snapshot:
+    """A second look over an open session: only the named probes."""
+    return session.ask(Question(plan, tuple(probes)))
+
+
+def at_once(
+    hosts: Sequence[Host], work: Callable[[Host], Found], stop: threading.Event | None = None
+) -> tuple[Found, ...]:
+    """Do the same for every host, several at a time; results in the order of the hosts.
+
+    With `stop`, an interrupt sets it and waits until all work has come to its own end; without, it goes through.
+    """
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, max(1, len(hosts))), thread_name_prefix="node") as pool:
+        running = [pool.submit(work, host) for host in hosts]
+        while True:
+            try:
+                return tuple(each.result() for each in running)
+            except KeyboardInterrupt:
+                if stop is None or stop.is_set():
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+                stop.set()

@@ -1,0 +1,141 @@
+"""The verbs as functions from values to values: plan, apply, drift. The command line prints what they give."""
+
+from __future__ import annotations
+
+import secrets as random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpuplan.flow.apply import Run, apply_node
+from gpuplan.flow.compare import compare, unread
+from gpuplan.flow.desire import desire, secret_references
+from gpuplan.flow.drift import findings
+from gpuplan.flow.guard import refusals
+from gpuplan.flow.journal import now
+from gpuplan.flow.observe import Answer, at_once, observe
+from gpuplan.flow.target import only
+from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.secrets import reveal
+from gpuplan.model.changeset import ChangeSet
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.event import Listener, silent
+from gpuplan.model.finding import NodeFindings, Report
+from gpuplan.model.inventory import Host, Inventory
+from gpuplan.model.outcome import NodeOutcome
+from gpuplan.model.resource import Desired
+from gpuplan.reach.session import Question
+
+__all__ = ["apply", "drift", "plan", "refusals"]
+
+
+def plan(
+    plan_file: PlanFile,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    base_dir: Path,
+    targets: Sequence[str] = (),
+    destroy: bool = False,
+    listen: Listener = silent,
+) -> ChangeSet:
+    """Ask all nodes and compare. What one node did is in its part of the change set and stops no other.
+
+    Raises:
+        Problem: the plan file itself is at fault, or a secret that it names is not to be had.
+    """
+    hosts = inventory.hosts
+    wishes: Mapping[str, Sequence[Desired]] = {} if destroy else desire(plan_file, hosts)
+    revealed = reveal(secret_references(_all(wishes)), environ, base_dir)
+    answers = observe(hosts, Question(plan_file.name), listen)
+    nodes = tuple(
+        unread(answer.host.name, answer.problems, wishes.get(answer.host.name, ()))
+        if answer.snapshot is None
+        else compare(wishes.get(answer.host.name, ()), answer.snapshot, plan_file.name, revealed)
+        for answer in answers
+    )
+    return ChangeSet(
+        plan=plan_file.name,
+        plan_file=plan_file.path,
+        run=random.token_hex(6),
+        created=now(),
+        nodes=tuple(only(node, targets) for node in nodes),
+        destroy=destroy,
+    )
+
+
+def apply(
+    change_set: ChangeSet,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    base_dir: Path,
+    who: str,
+    allow: Sequence[str] = (),
+    listen: Listener = silent,
+) -> tuple[NodeOutcome, ...]:
+    """Run a change set on all its nodes at once; one node's failure does not stop another's.
+
+    An interrupt (Ctrl-C) lets each node finish the step it is in, then begins no further one.
+
+    Raises:
+        Problem: the inventory lacks a node of the change set, or a secret is not to be had.
+    """
+    hosts = _hosts_of(change_set, inventory)
+    parts = {node.node: node for node in change_set.nodes}
+    revealed = reveal(
+        secret_references([each for node in change_set.nodes for each in node.desired]), environ, base_dir
+    )
+    run = Run(change_set, base_dir, revealed, tuple(allow), who, listen, threading.Event())
+    return at_once(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
+
+
+def drift(
+    plan_file: PlanFile,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    base_dir: Path,
+    listen: Listener = silent,
+) -> Report:
+    """Check all nodes against what was last applied to them. Takes no lock and changes nothing.
+
+    Raises:
+        Problem: the plan file itself is at fault, or a secret that it names is not to be had.
+    """
+    started = time.monotonic()
+    wishes = desire(plan_file, inventory.hosts)
+    revealed = reveal(secret_references(_all(wishes)), environ, base_dir)
+    answers = observe(inventory.hosts, Question(plan_file.name), listen)
+
+    def check(answer: Answer) -> NodeFindings:
+        desired = wishes[answer.host.name]
+        if answer.snapshot is None:
+            return NodeFindings(answer.host.name, unknown=unread(answer.host.name, answer.problems, desired).unknown)
+        return findings(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore)
+
+    nodes = tuple(check(answer) for answer in answers)
+    return Report(plan_file.name, now(), time.monotonic() - started, nodes)
+
+
+def _all(wishes: Mapping[str, Sequence[Desired]]) -> list[Desired]:
+    return [each for desired in wishes.values() for each in desired]
+
+
+def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:
+    known = {host.name: host for host in inventory.hosts}
+    missing = [node.node for node in change_set.nodes if node.node not in known]
+    if missing:
+        raise Problem(
+            tuple(
+                Diagnostic(
+                    "A node is not in the inventory",
+                    f"The change set holds {name}, which the inventory does not name.",
+                    "Give the inventory that the change set was made with: -i INVENTORY",
+                    address=name,
+                )
+                for name in missing
+            )
+        )
+    return tuple(known[node.node] for node in change_set.nodes)
