@@ -1,0 +1,108 @@
+"""The change set on a terminal: by node, what will happen to what, why, and what it interrupts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from gpuplan.model.change import Action, Change, FieldChange, Origin, Unknown, Unmanaged
+from gpuplan.model.changeset import ChangeSet, NodeChanges
+from gpuplan.views.escape import visible
+from gpuplan.views.page import BLANK, Block, FieldRow, Fields, Page, paragraph
+from gpuplan.views.summary import plan_summary
+from gpuplan.views.value import both_sides, one_side
+from gpuplan.views.words import count, errors, within
+
+COLOURS = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.REPLACE: "magenta", Action.DELETE: "red"}
+
+NODE = "node"
+"""The kind of address by which something is said of a node as a whole."""
+
+
+def change_set(changes: ChangeSet, steps: bool = False) -> Page:
+    """Everything but the diagnostics, with the summary at the end; `steps` adds the order in which it will run."""
+    for node in changes.nodes:
+        yield from node_changes(node)
+        if steps and node.order:
+            yield from _steps(node)
+        yield BLANK
+    yield paragraph(Text(plan_summary(changes), "bold"))
+
+
+def node_changes(node: NodeChanges) -> Iterator[Block]:
+    """One node under its name."""
+    yield paragraph(Text(visible(node.node), "bold"))
+    for change in node.changes:
+        yield from change_block(node.node, change)
+    if not node.changes:
+        yield paragraph(_nothing(node), "  ")
+    yield from left_alone(node.node, node.unmanaged)
+    yield from not_read(node.node, node.unknown)
+
+
+def change_block(node: str, change: Change) -> Iterator[Block]:
+    """One change: its sign and address, its fields, why, and what it interrupts."""
+    colour = COLOURS[change.action]
+    head = Text(within(node, change.address), "bold")
+    if change.origin is Origin.DRIFT:
+        head.append("  (changed on the node)", "dim")
+    yield paragraph(head, Text.assemble("  ", (change.action.value, colour), " "))
+    if change.fields:
+        yield Fields([_field_row(change.action, field) for field in change.fields], indent=6)
+    for reason in change.reasons:
+        yield paragraph(Text(visible(reason), "dim"), "      · ")
+    if change.cause:
+        yield paragraph(Text(f"because of {within(node, change.cause)}", "dim"), "      · ")
+    for interruption in change.interrupts:
+        yield paragraph(Text(f"interrupts serving: {visible(interruption)}", "bold red"), Text("      ! ", "bold red"))
+
+
+def left_alone(node: str, things: tuple[Unmanaged, ...]) -> Iterator[Block]:
+    """What gpuplan did not make and does not touch; marked where it stands in the way."""
+    if things:
+        yield paragraph("not of this plan file, left alone:", "  ")
+    for thing in things:
+        text = f"{within(node, thing.address)}  {visible(thing.what)}"
+        if thing.in_the_way_of is None:
+            yield paragraph(text, "      ")
+            continue
+        guard = f" (guard {visible(thing.guard)})" if thing.guard else ""
+        text += f"; in the way of {within(node, thing.in_the_way_of)}{guard}"
+        yield paragraph(Text(text, "yellow"), Text("    ! ", "yellow"))
+
+
+def not_read(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
+    """What could not be read; nothing is planned from it."""
+    if parts:
+        yield paragraph("could not be read, so nothing is said of it:", "  ")
+    for part in parts:
+        subject = "the whole node" if part.address.kind == NODE else within(node, part.address)
+        told = f"{subject}  {visible(part.diagnostic.summary)}"
+        yield paragraph(Text(told, "yellow"), Text("    ? ", "yellow"))
+
+
+def _field_row(action: Action, change: FieldChange) -> FieldRow:
+    path = visible(change.path)
+    if action is Action.CREATE and change.before is None:
+        return FieldRow(path, None, one_side(change.after, change.sensitive))
+    if action is Action.DELETE and change.after is None:
+        return FieldRow(path, None, one_side(change.before, change.sensitive))
+    return FieldRow(path, *both_sides(change))
+
+
+def _nothing(node: NodeChanges) -> Text:
+    if number := errors(node.diagnostics):
+        return Text(f"Not planned: {count(number, 'error')}.", "red")
+    if any(part.address.kind == NODE for part in node.unknown):
+        return Text("Nothing is planned.", "yellow")
+    if node.unknown:
+        return Text("No changes in what could be read.")
+    return Text(f"No changes. {count(node.resources, 'resource')} compared.", "dim")
+
+
+def _steps(node: NodeChanges) -> Iterator[Block]:
+    titles = {step.id: step.title for change in node.changes for step in change.steps}
+    yield paragraph("steps, in this order:", "  ")
+    for number, step in enumerate(node.order, start=1):
+        yield paragraph(visible(titles.get(step, step)), f"    {number:>3}. ")

@@ -1,0 +1,62 @@
+"""Diagnostics on a terminal: what, where with the line of the file, why, and what to do, behind a left rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.text import Text
+
+from gpuplan.model.diagnostic import Diagnostic, Location, Severity
+from gpuplan.views.escape import rows, visible
+from gpuplan.views.page import BLANK, Block, Page, paragraph
+
+Source = Callable[[Location], str | None]
+"""The text of the line that a location names, or None where it cannot be read."""
+COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+LONGEST_LINE = 200
+"""Characters of a source line that are shown."""
+
+
+def no_source(where: Location) -> str | None:  # noqa: ARG001  (the signature is that of Source)
+    """For whoever has no files at hand."""
+    return None
+
+
+def diagnostics(told: Sequence[Diagnostic], source: Source = no_source) -> Page:
+    """Each diagnostic once, in the order given, warnings first so that errors stand nearest to the prompt."""
+    unique = list(dict.fromkeys(told))
+    for diagnostic in sorted(unique, key=lambda each: each.severity is Severity.ERROR):
+        yield from _one(diagnostic, source)
+        yield BLANK
+
+
+def _one(diagnostic: Diagnostic, source: Source) -> Iterator[Block]:
+    colour = COLOURS[diagnostic.severity]
+    head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
+    place = visible(diagnostic.address) if diagnostic.address else ""
+    where = visible(str(diagnostic.where)) if diagnostic.where else ""
+    yield _ruled(head, colour)
+    if place or where:
+        yield _ruled(Text(", ".join(part for part in (where, place) if part)), colour)
+    if diagnostic.where and (line := source(diagnostic.where)) is not None:
+        yield from _excerpt(diagnostic.where, line, colour)
+    for row in rows(diagnostic.detail):
+        yield _ruled(Text(row), colour)
+    for row in rows(diagnostic.fix):
+        yield _ruled(Text(row), colour, "→ " if row == rows(diagnostic.fix)[0] else "  ")
+
+
+def _excerpt(where: Location, line: str, colour: str) -> Iterator[Block]:
+    shown = visible(line.expandtabs(1))[:LONGEST_LINE]
+    number = f"{where.line:>6} │ "
+    yield _ruled(Text(shown), colour, number)
+    if 0 < where.column <= len(shown) + 1:
+        yield _ruled(Text(" " * (where.column - 1) + "^", colour), colour, " " * 7 + "│ ")
+
+
+def _ruled(body: Text, colour: str, lead: str = "") -> Block:
+    return paragraph(
+        body,
+        Text.assemble(("│ ", colour), (lead, "dim")),
+        Text.assemble(("│ ", colour), " " * len(lead)),
+    )

@@ -1,0 +1,56 @@
+"""What an apply did, on a terminal: by node, each step with its end, its time, and the transcript where it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from gpuplan.model.outcome import NodeOutcome, Status, StepOutcome
+from gpuplan.views.changes import change_block
+from gpuplan.views.escape import rows, visible
+from gpuplan.views.page import BLANK, Block, Page, paragraph
+from gpuplan.views.summary import outcome_summary
+from gpuplan.views.words import count, duration, errors
+
+SIGNS = {Status.DONE: ("✓", "green"), Status.FAILED: ("✗", "bold red"), Status.SKIPPED: ("·", "dim")}
+TRANSCRIPT_ROWS = 40
+"""Rows of a failed step's transcript that are shown, from its end; --json and the journal hold all."""
+
+
+def outcomes(nodes: Sequence[NodeOutcome]) -> Page:
+    """Everything but the diagnostics, with the summary at the end."""
+    for node in nodes:
+        if node.steps or node.exit_code:
+            yield from _node(node)
+            yield BLANK
+    yield paragraph(Text(outcome_summary(nodes), "bold"))
+
+
+def step_line(step: StepOutcome) -> Text:
+    """“✓ create slice cls-a (0.3 s)”."""
+    sign, colour = SIGNS[step.status]
+    end = "not done" if step.status is Status.SKIPPED else duration(step.seconds)
+    return Text.assemble((sign, colour), f" {visible(step.title)} ", (f"({end})", "dim"))
+
+
+def _node(node: NodeOutcome) -> Iterator[Block]:
+    yield paragraph(Text(visible(node.node), "bold"))
+    for step in node.steps:
+        yield paragraph(step_line(step), "  ", "    ")
+        if step.status is Status.FAILED:
+            yield from _transcript(step)
+    if number := errors(node.diagnostics):
+        yield paragraph(Text(f"{count(number, 'error')}, told below", "red"), "  ")
+    if node.remaining:
+        yield paragraph(Text("It did not converge; the last look still finds:", "red"), "  ")
+    for change in node.remaining:
+        yield from change_block(node.node, change)
+
+
+def _transcript(step: StepOutcome) -> Iterator[Block]:
+    told = [row for text in step.transcript for row in rows(text)]
+    if len(told) > TRANSCRIPT_ROWS:
+        yield paragraph(Text(f"({count(len(told) - TRANSCRIPT_ROWS, 'earlier row')} left out)", "dim"), "    │ ")
+    for row in told[-TRANSCRIPT_ROWS:]:
+        yield paragraph(Text(row, "dim"), "    │ ", "    │   ")

@@ -1,0 +1,109 @@
+"""Progress: a live line for each node on a terminal, plain lines elsewhere; both are listeners of events."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from gpuplan.model.event import Asked, Asking, Event, StepEnded, StepProgress, StepStarted
+from gpuplan.model.outcome import Status
+from gpuplan.views.escape import visible
+from gpuplan.views.outcomes import step_line
+from gpuplan.views.page import paragraph
+from gpuplan.views.terminal import draw
+from gpuplan.views.words import duration
+
+QUIET_SECONDS = 10.0
+"""At least so long between two words from inside one step, where every word is a line of its own."""
+
+
+class PlainProgress:
+    """Steps as lines: “gpu-a1: 3/7 create slice cls-a”. Asking is silent; what fails there is told later."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._said: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """One event, from any thread."""
+        with self._lock:
+            if text := self._line(event):
+                draw([paragraph(text)], self._console)
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case StepStarted():
+                self._said[event.node] = self._clock()
+                return visible(f"{event.node}: {event.number}/{event.total} {event.title}")
+            case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
+                self._said[event.node] = self._clock()
+                return visible(f"{event.node}: … {event.text}")
+            case StepEnded(outcome=outcome) if outcome.status is not Status.SKIPPED:
+                word = "done" if outcome.status is Status.DONE else "failed"
+                return visible(f"{event.node}: {word}: {outcome.title} ({duration(outcome.seconds)})")
+            case _:
+                return ""
+
+
+class LiveProgress:
+    """One moving line for each node that is at work, finished steps above it; use it as a context."""
+
+    def __init__(self, console: Console) -> None:
+        self._lines: dict[str, Text] = {}
+        self._heads: dict[str, Text] = {}
+        self._lock = threading.Lock()
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._live = Live(get_renderable=self._picture, console=console, transient=True, refresh_per_second=10)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """One event, from any thread."""
+        self._note(event)
+        if isinstance(event, StepEnded):
+            # Drawing takes the console's lock, whose holder may be asking for the picture: never under our own.
+            draw([paragraph(step_line(event.outcome), f"{visible(event.node)}: ")], self._console)
+
+    def _note(self, event: Event) -> None:
+        with self._lock:
+            match event:
+                case Asking():
+                    self._lines[event.node] = Text(visible(f"{event.node}: asking"))
+                case StepStarted():
+                    head = Text(visible(f"{event.node}: {event.number}/{event.total} {event.title}"))
+                    self._heads[event.node] = self._lines[event.node] = head
+                case StepProgress():
+                    head = self._heads.get(event.node, Text(visible(event.node)))
+                    self._lines[event.node] = Text.assemble(head, (f" · {visible(event.text)}", "dim"))
+                case Asked():
+                    self._lines.pop(event.node, None)
+                case StepEnded():
+                    self._lines.pop(event.node, None)
+                    self._heads.pop(event.node, None)
+
+    def _picture(self) -> Group:
+        with self._lock:
+            frame = self._spinner.render(time.monotonic())
+            mark = frame if isinstance(frame, Text) else Text("·")
+            lines = [Text.assemble(mark, " ", line) for line in self._lines.values()]
+        for line in lines:
+            line.truncate(max(20, self._console.width - 1), overflow="ellipsis")
+        return Group(*lines)

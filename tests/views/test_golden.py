@@ -1,0 +1,58 @@
+"""The exact text of every view, at the width of a pipe and without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuplan.model.diagnostic import Location
+from gpuplan.views.changes import change_set
+from gpuplan.views.diagnostics import diagnostics
+from gpuplan.views.findings import report
+from gpuplan.views.outcomes import outcomes
+from views import values
+from views.values import change_set_of, drawn
+
+PAGES = {
+    "change-set": lambda: change_set(change_set_of(values.NODE, values.QUIET)),
+    "change-set-steps": lambda: change_set(change_set_of(values.NODE), steps=True),
+    "change-set-doubts": lambda: change_set(change_set_of(values.QUIET, values.UNREAD_NODE, values.FAULTY)),
+    "no-changes": lambda: change_set(change_set_of(values.QUIET)),
+    "nothing-to-destroy": lambda: change_set(change_set_of(values.QUIET, destroy=True)),
+    "outcomes": lambda: outcomes(values.OUTCOMES),
+    "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
+    "not-converged": lambda: outcomes(values.NOT_CONVERGED),
+    "drift": lambda: report(values.REPORT),
+    "drift-verbose": lambda: report(values.REPORT, verbose=True),
+    "in-sync-verbose": lambda: report(values.IN_SYNC, verbose=True),
+    "diagnostics": lambda: diagnostics([values.UNKNOWN_KEY, values.WARNING, values.UNREACHABLE], source_line),
+}
+
+
+def source_line(where: Location) -> str | None:
+    return "      cls-a: {profil: 3g.40gb}" if where.line == 12 else None
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_view_is_exactly_so(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, drawn(PAGES[name]()))
+
+
+@pytest.mark.parametrize("name", ["change-set", "drift", "diagnostics"])
+def test_a_view_at_eighty_columns_is_exactly_so(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{name}-80", drawn(PAGES[name](), 80))
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+def test_no_row_is_wider_than_the_screen(name: str, width: int) -> None:
+    assert max(len(row) for row in drawn(PAGES[name](), width).splitlines()) <= width
+
+
+def test_a_drift_check_says_nothing_when_all_is_well() -> None:
+    assert drawn(report(values.IN_SYNC)) == ""
+
+
+def test_the_same_problem_is_told_once() -> None:
+    assert drawn(diagnostics([values.UNREACHABLE] * 3)) == drawn(diagnostics([values.UNREACHABLE]))
