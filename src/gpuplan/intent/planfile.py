@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    model_validator,
+)
 
-from gpuplan.intent.quantity import parse_duration, parse_size
+from gpuplan.intent.quantity import parse_duration, parse_size, refuse_boolean
 from gpuplan.model.diagnostic import Location
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
@@ -21,7 +30,9 @@ Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 """Bytes, written as a number or as 64MiB, 2.1GiB, 500MB."""
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 """Seconds, written as a number or as 45s, 5m, 1h30m."""
-Port = Annotated[int, Field(ge=1, le=65535)]
+Whole = Annotated[int, BeforeValidator(refuse_boolean)]
+"""A whole number; true is not 1."""
+Port = Annotated[Whole, Field(ge=1, le=65535)]
 Nodes = str | tuple[str, ...]
 """Node, group, glob, or a list of them."""
 
@@ -29,7 +40,7 @@ Nodes = str | tuple[str, ...]
 class Stated(BaseModel):
     """A section of the plan file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Variable(Stated):
@@ -42,17 +53,23 @@ class Variable(Stated):
 class Select(Stated):
     """Which physical GPU a logical one is; exactly one key."""
 
-    index: int | None = Field(default=None, ge=0, description="NVML index, resolved at plan time")
+    index: Whole | None = Field(default=None, ge=0, description="NVML index, resolved at plan time")
     uuid: str | None = None
     pci: str | None = Field(default=None, description="PCI bus id, such as 0000:07:00.0")
     model: str | None = Field(default=None, description="product name or a part of it; must match one GPU")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Select:
+        if len([value for value in (self.index, self.uuid, self.pci, self.model) if value is not None]) != 1:
+            raise ValueError("names a GPU in one way; state exactly one of index, uuid, pci, model")
+        return self
 
 
 class Slice(Stated):
     """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1]."""
 
     profile: str
-    count: int = Field(default=1, ge=1, le=7)
+    count: Whole = Field(default=1, ge=1, le=7)
 
 
 Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]
@@ -82,14 +99,14 @@ class ServerPorts(Stated):
     http: Port | None = None
     grpc: Port | None = None
     metrics: Port | None = None
-    step: int = Field(default=0, ge=0)
+    step: Whole = Field(default=0, ge=0)
 
 
 class Ulimit(Stated):
     """One resource limit of the processes in a container."""
 
-    soft: int
-    hard: int
+    soft: Whole
+    hard: Whole
 
 
 class Triton(Stated):
@@ -122,7 +139,7 @@ class Container(Stated):
     shm_size: Bytes | None = None
     memory: Bytes | None = None
     cpus: float | None = Field(default=None, gt=0)
-    ulimits: Mapping[str, int | Ulimit] = Field(default_factory=dict)
+    ulimits: Mapping[str, Whole | Ulimit] = Field(default_factory=dict)
     cap_add: tuple[str, ...] = ()
     labels: Mapping[str, str] = Field(default_factory=dict)
     extra_hosts: Mapping[str, str] = Field(default_factory=dict)
@@ -138,7 +155,7 @@ class Model(Stated):
 
     source: str = Field(description="directory beside the plan file: 1/model.onnx, config.pbtxt")
     containers: tuple[str, ...] = Field(min_length=1)
-    versions: str | tuple[int, ...] | None = Field(default=None, description="latest N, all, or a list")
+    versions: str | tuple[Whole, ...] | None = Field(default=None, description="latest N, all, or a list")
     config: Mapping[str, JsonValue] = Field(default_factory=dict, description="laid over config.pbtxt")
     overrides: Mapping[str, Mapping[str, JsonValue]] = Field(default_factory=dict, description="by container")
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")

@@ -1,4 +1,4 @@
-"""Sizes and durations as operators write them."""
+"""Numbers, sizes and durations as operators write them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
 _DURATION = re.compile(r"^(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$")
 
 
+def refuse_boolean(value: object) -> object:
+    """The value as it is.
+
+    Raises:
+        ValueError: it is true or false, which Python would take for 1 and 0.
+    """
+    if isinstance(value, bool):
+        raise ValueError("is not a whole number")
+    return value
+
+
 def parse_size(value: object) -> object:
     """Bytes of ``64MiB``, ``2.1GiB``, ``500MB`` or a plain number; other types pass for the schema to refuse.
 
@@ -20,7 +31,7 @@ def parse_size(value: object) -> object:
         ValueError: the text is not a size.
     """
     if not isinstance(value, str):
-        return value
+        return refuse_boolean(value)
     match = _SIZE.match(value.strip())
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError("is not a size; write a number of bytes, or 64MiB, 2.1GiB, 500MB")
@@ -34,7 +45,7 @@ def parse_duration(value: object) -> object:
         ValueError: the text is not a duration.
     """
     if not isinstance(value, str):
-        return value
+        return refuse_boolean(value)
     match = _DURATION.match(value.strip())
     if match is None:
         raise ValueError("is not a duration; write seconds, or 45s, 5m, 1h30m")

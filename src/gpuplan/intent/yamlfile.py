@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
@@ -36,15 +37,40 @@ class Document:
     values: dict[Where, Location] = field(default_factory=dict)
     texts: dict[Where, str] = field(default_factory=dict)
     """Plain scalars that are not text → what was written: 24.10, 0x1F, True. A place that takes text takes that."""
+    lines: tuple[str, ...] = ()
     tags: dict[Where, str] = field(default_factory=dict)
     """Values with a foreign tag that the caller allowed."""
 
+    def replace(self, path: Where, value: object) -> None:
+        """Put another value at a path that the file states."""
+        owner: object = self.data
+        for part in path[:-1]:
+            owner = below(owner, part)
+        if isinstance(owner, list | dict):
+            cast("dict[str | int, object]", owner)[path[-1]] = value
+
     def at(self, path: Where) -> Location:
-        """The value at `path`, or the nearest thing around it that the file states."""
+        """Where the value at `path` stands, or the nearest thing around it that the file states."""
         for end in range(len(path), -1, -1):
             if found := self.values.get(path[:end]) or self.keys.get(path[:end]):
                 return found
         return Location(self.file)
+
+
+def dotted(path: Where) -> str:
+    """A path as operators read it: ``containers.triton-cls.gpus[0]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def below(value: object, part: str | int) -> object:
+    """The entry of a mapping or list.
+
+    Raises:
+        LookupError: it has none of that name or number.
+    """
+    if isinstance(value, dict) or (isinstance(value, list) and isinstance(part, int)):
+        return cast("dict[str | int, object]", value)[part]
+    raise LookupError(part)
 
 
 def read_document(file: str, foreign_tags: Collection[str] = ()) -> Document:
@@ -53,11 +79,14 @@ def read_document(file: str, foreign_tags: Collection[str] = ()) -> Document:
     Raises:
         Problem: the file cannot be read, is too large, is not YAML, or holds what is not plain data: all such faults.
     """
-    root = _compose(file, _text(file))
+    text = _text(file)
+    root = _compose(file, text)
     if root is None:
         where = Location(file)
         raise Problem(Diagnostic("The file is empty", f"{file} holds nothing but comments or blanks.", where=where))
-    return _Builder(file, frozenset(foreign_tags)).document(root)
+    result = _Builder(file, frozenset(foreign_tags)).document(root)
+    result.lines = tuple(text.split("\n"))
+    return result
 
 
 def _compose(file: str, text: str) -> Node | None:
