@@ -1,0 +1,77 @@
+"""The operations of docs/agent.md, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Callable
+
+from . import mig, record
+from .arguments import Arguments
+from .ask import ask
+from .blobs import Blobs
+from .failure import Failure, explain
+from .lock import Lock
+from .repository import Repositories
+from .world import World
+
+Answer = Mapping[str, object]
+Operation = Callable[["Agent", Arguments, bytes], Answer]
+
+
+class Agent:
+    """One agent: the node that it sees, the lock that it may hold, and the blob that is on its way."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.lock = Lock(world.root)
+        self.blobs = Blobs(world.root)
+        self.repositories = Repositories(world.root, self.blobs)
+
+    def handle(self, request: Mapping[str, object], body: bytes | None = None) -> dict[str, object]:
+        """One request, one answer: `{"ok": …}` or `{"error": {"code", "text"}}`. Never raises."""
+        try:
+            name = request.get("op")
+            operation = OPERATIONS.get(name) if isinstance(name, str) else None
+            if operation is None:
+                raise Failure("invalid", "no such operation: {}".format(name))
+            return {"ok": operation(self, Arguments(request), body or b"")}
+        except Exception as error:  # noqa: BLE001 - the node's every failure is an answer; the connection lives on
+            return {"error": explain(error).to_json()}
+
+    def close(self) -> None:
+        """Give back the lock and forget what has not fully arrived."""
+        self.blobs.abandon()
+        self.lock.release()
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "ask": lambda agent, a, _: ask(agent.world, a),
+    "lock.take": lambda agent, a, _: agent.lock.take(a.mapping("owner")),
+    "lock.release": lambda agent, *_: agent.lock.release(),
+    "mig.set_mode": lambda agent, a, _: mig.set_mode(agent.world, a.text("uuid"), a.flag("enabled")),
+    "mig.create": lambda agent, a, _: mig.create(
+        agent.world, a.text("uuid"), a.number("profile_id"), a.number("start"), a.number("size")
+    ),
+    "mig.create_compute": lambda agent, a, _: mig.create_compute(agent.world, a.text("uuid"), a.number("instance")),
+    "mig.destroy": lambda agent, a, _: mig.destroy(
+        agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start")
+    ),
+    "blob.missing": lambda agent, a, _: agent.blobs.missing(a.texts("digests")),
+    "blob.put": lambda agent, a, body: agent.blobs.put(
+        a.text("digest"), a.number("size"), a.number("offset"), body, a.flag("last")
+    ),
+    "blob.collect": lambda agent, *_: agent.blobs.collect(),
+    "repository.prepare": lambda agent, a, _: agent.repositories.prepare(a.text("plan"), a.text("container")),
+    "repository.switch": lambda agent, a, _: agent.repositories.switch(
+        a.text("plan"), a.text("container"), a.text("model"), a.text("content"), a.mapping("files")
+    ),
+    "repository.remove": lambda agent, a, _: agent.repositories.remove(
+        a.text("plan"), a.text("container"), a.optional_text("model")
+    ),
+    "repository.load_at_start": lambda agent, a, _: agent.repositories.load_at_start(
+        a.text("plan"), a.text("container"), a.text("model"), a.flag("wanted")
+    ),
+    "record.write": lambda agent, a, _: record.write(agent.world.root, a.text("plan"), a.mapping("record")),
+    "record.remove": lambda agent, a, _: record.remove(agent.world.root, a.text("plan")),
+    "journal.append": lambda agent, a, _: record.append(agent.world.root, a.text("plan"), a.entries("entries")),
+}

@@ -1,0 +1,60 @@
+"""The docker probe: version, info, containers and images, each as the engine says it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from .failure import Failure
+from .world import World
+
+
+def probe(world: World) -> dict[str, object]:
+    """The value of the probe `docker`."""
+    return {
+        "version": get(world, "/version"),
+        "info": get(world, "/info"),
+        "containers": containers(world, "/containers/json?all=1"),
+        "images": _inspected(world, "/images/{}/json", _ids(get(world, "/images/json"))),
+    }
+
+
+def containers(world: World, listing: str) -> list[Any]:
+    """Raw inspect of each container that the engine lists at this path."""
+    return _inspected(world, "/containers/{}/json", _ids(get(world, listing)))
+
+
+def get(world: World, path: str) -> Any:
+    """One answer of the engine; None where it says that there is no such thing.
+
+    Raises Failure with no_docker, docker_refused, no_permission or docker_error.
+    """
+    try:
+        status, body = world.engine("GET", path)
+    except FileNotFoundError as error:
+        raise Failure("no_docker", "there is no engine socket: {}".format(error)) from error
+    except (ConnectionError, socket.timeout) as error:
+        raise Failure("docker_refused", "the engine does not answer: {}".format(error)) from error
+    if status == 404:
+        return None
+    if status >= 400:
+        raise Failure("docker_error", "GET {}: {} {}".format(path, status, _message(body)))
+    return json.loads(body)
+
+
+def _ids(listed: Any) -> list[str]:
+    return [each["Id"] for each in listed or ()]
+
+
+def _inspected(world: World, path: str, ids: list[str]) -> list[Any]:
+    """Inspect each; what went away since it was listed is not there."""
+    found = (get(world, path.format(each)) for each in ids)
+    return [each for each in found if each is not None]
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()

@@ -1,0 +1,79 @@
+"""NVML through pynvml: one session, and the calls whose C form pynvml leaves to its caller.
+
+The agent calls of pynvml: nvmlInit, nvmlShutdown, nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion;
+of a device (nvmlDevice…) GetCount, GetHandleByIndex, GetHandleByUUID, GetUUID, GetName, GetPciInfo (busId),
+GetMemoryInfo (total, used, free), GetCudaComputeCapability, GetPersistenceMode, GetPowerManagementLimit,
+GetComputeRunningProcesses and GetGraphicsRunningProcesses (pid, usedGpuMemory, gpuInstanceId, computeInstanceId),
+GetMigMode, SetMigMode, GetMaxMigDeviceCount, GetMigDeviceHandleByIndex, GetGpuInstanceId, GetComputeInstanceId,
+GetGpuInstanceProfileInfo, GetGpuInstanceById; of instances nvmlGpuInstanceGetInfo, nvmlGpuInstanceDestroy,
+nvmlGpuInstanceGetComputeInstanceProfileInfo, nvmlGpuInstanceCreateComputeInstance, nvmlComputeInstanceGetInfo,
+nvmlComputeInstanceDestroy; and those that this file wraps. These fill arrays: the count is a `ctypes.pointer`
+(a simulation sets `.contents.value`), the array is one of `c_nvmlGpuInstancePlacement_t`, `c_nvmlGpuInstance_t` or
+`c_nvmlComputeInstance_t` (a simulation may define the last two as `ctypes.py_object`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from .failure import explain
+from .world import World
+
+ABSENT = ("not_supported", "invalid", "not_found")
+"""NVML's answers for what this GPU does not have; an older driver calls a newer profile invalid."""
+
+
+@contextlib.contextmanager
+def opened(world: World) -> Iterator[Any]:
+    """An initialised NVML. One for each operation, since handles do not survive a change of MIG mode."""
+    nvml = world.nvml()
+    nvml.nvmlInit()
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
+
+
+def text(value: str | bytes) -> str:
+    """NVML's strings; bindings differ in whether they decode them."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def absent(error: Exception) -> bool:
+    """True where NVML said that there is no such thing, rather than that something went wrong."""
+    return explain(error).code in ABSENT
+
+
+def placements(nvml: Any, device: Any, profile_id: int) -> list[list[int]]:
+    """Where the profile may stand: `[start, size]` in memory slices. NVML says so only while MIG mode is on."""
+    count = ctypes.c_uint()
+    nvml.nvmlDeviceGetGpuInstancePossiblePlacements(device, profile_id, None, ctypes.pointer(count))
+    array = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    if count.value:
+        nvml.nvmlDeviceGetGpuInstancePossiblePlacements(device, profile_id, array, ctypes.pointer(count))
+    return sorted([int(place.start), int(place.size)] for place in array[: count.value])
+
+
+def gpu_instances(nvml: Any, device: Any, profile_id: int, most: int) -> list[Any]:
+    """Handles of the GPU instances of one profile; there can be `most` of them."""
+    count = ctypes.c_uint(most)
+    array = (nvml.c_nvmlGpuInstance_t * most)()
+    nvml.nvmlDeviceGetGpuInstances(device, profile_id, array, ctypes.pointer(count))
+    return [array[index] for index in range(count.value)]
+
+
+def compute_instances(nvml: Any, gpu_instance: Any, profile_id: int, most: int) -> list[Any]:
+    """Handles of the compute instances of one profile inside a GPU instance."""
+    count = ctypes.c_uint(most)
+    array = (nvml.c_nvmlComputeInstance_t * most)()
+    nvml.nvmlGpuInstanceGetComputeInstances(gpu_instance, profile_id, array, ctypes.pointer(count))
+    return [array[index] for index in range(count.value)]
+
+
+def create_gpu_instance(nvml: Any, device: Any, profile_id: int, start: int, size: int) -> Any:
+    """A GPU instance at exactly this placement."""
+    place = nvml.c_nvmlGpuInstancePlacement_t(start, size)
+    return nvml.nvmlDeviceCreateGpuInstanceWithPlacement(device, profile_id, ctypes.pointer(place))

@@ -1,0 +1,68 @@
+"""The record of the last apply of a plan file, and the journal of all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from . import paths
+from .failure import Failure
+from .files import PRIVATE, make_directory, remove_tree, write_all, write_atomically
+from .world import World
+
+
+def probe(world: World, plan: str) -> object:
+    """The value of the probe `record`: the record, or None where the plan was never applied."""
+    if not plan:
+        return None
+    try:
+        with open(_record(world.root, plan), encoding="utf-8") as file:
+            record = json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise Failure("bad_record", "{}: {}".format(_record(world.root, plan), error)) from error
+    if not isinstance(record, dict):
+        raise Failure("bad_record", "{} holds no object".format(_record(world.root, plan)))
+    return record
+
+
+def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, object]:
+    """Replace the record in one rename."""
+    make_directory(paths.plan(root, plan), PRIVATE, root)
+    write_atomically(_record(root, plan), json.dumps(record, sort_keys=True).encode(), 0o600)
+    return {}
+
+
+def remove(root: str, plan: str) -> dict[str, object]:
+    """Forget the plan: its record, and its directory where no repository is left in it."""
+    remove_tree(_record(root, plan))
+    repositories = paths.repositories(root, plan)
+    if not os.path.isdir(repositories) or not os.listdir(repositories):
+        remove_tree(paths.plan(root, plan))
+    return {}
+
+
+def append(root: str, plan: str, entries: Sequence[object]) -> dict[str, object]:
+    """Write entries to the journal, one line each, synced; what did not fit on the disk is taken back."""
+    make_directory(paths.plan(root, plan), PRIVATE, root)
+    text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
+    descriptor = os.open(
+        os.path.join(paths.plan(root, plan), "journal.jsonl"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
+    )
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            write_all(descriptor, text.encode())
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+    return {}
+
+
+def _record(root: str, plan: str) -> str:
+    return os.path.join(paths.plan(root, plan), "record.json")

@@ -1,0 +1,156 @@
+"""A Triton container's model repository: directories of hard links to blobs, switched in one rename."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+
+from . import paths
+from .blobs import Blobs
+from .failure import Failure
+from .files import OPEN, make_directory, remove_tree, sync_directory, write_atomically
+
+FLAG = "--load-model="
+
+
+class Repositories:
+    """All repositories below a root. Model names and paths are checked before they become one."""
+
+    def __init__(self, root: str, blobs: Blobs) -> None:
+        self._root = root
+        self._blobs = blobs
+
+    def prepare(self, plan: str, container: str) -> dict[str, object]:
+        """Make the empty repository, where it is not there; its path is what the container mounts."""
+        here = paths.repository(self._root, plan, container)
+        for name in ("models", "versions"):
+            make_directory(os.path.join(here, name), OPEN, self._root)
+        if not os.path.exists(_load_models(here)):
+            write_atomically(_load_models(here), b"", 0o644)
+        return {"path": here}
+
+    def switch(
+        self, plan: str, container: str, model: str, content: str, files: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Build a directory of the files and make it the model's in one rename; older ones go.
+
+        Raises Failure `not_found` where a blob is missing or damaged; then nothing has changed.
+        """
+        paths.checked_name(model, "model")
+        paths.checked_digest(content)
+        wanted = {paths.checked_file(path): _blob(path, digest) for path, digest in files.items()}
+        gone = sorted({digest for digest in wanted.values() if digest and not self._blobs.intact(digest)})
+        if gone:
+            raise Failure("not_found", "content is missing: {}".format(", ".join(gone)))
+        self.prepare(plan, container)
+        here = paths.repository(self._root, plan, container)
+        directory = self._build(here, model, content, wanted)
+        _point(here, model, directory)
+        _remove_versions(here, model, keep=directory)
+        return {}
+
+    def remove(self, plan: str, container: str, model: str | None) -> dict[str, object]:
+        """Remove one model's files, or the whole repository."""
+        here = paths.repository(self._root, plan, container)
+        if model is None:
+            remove_tree(here)
+        elif os.path.isdir(here):
+            paths.checked_name(model, "model")
+            self.load_at_start(plan, container, model, wanted=False)
+            remove_tree(os.path.join(here, "models", model))
+            _remove_versions(here, model, keep="")
+        return {}
+
+    def load_at_start(self, plan: str, container: str, model: str, wanted: bool) -> dict[str, object]:
+        """Add a model to, or take it from, those that the server loads when it starts."""
+        paths.checked_name(model, "model")
+        here = paths.repository(self._root, plan, container)
+        models = [each for each in load_models(here) if each != model] + [model] * wanted
+        text = "".join("{}{}\n".format(FLAG, each) for each in sorted(models))
+        make_directory(here, OPEN, self._root)
+        write_atomically(_load_models(here), text.encode(), 0o644)
+        return {"load_models": sorted(models)}
+
+    def _build(self, here: str, model: str, content: str, files: Mapping[str, str]) -> str:
+        """A finished directory in versions/; its name."""
+        versions = os.path.join(here, "versions")
+        building = os.path.join(versions, ".building")
+        remove_tree(building)
+        try:
+            self._link(building, files)
+            name = "{}.{}.{}".format(model, content[:12], _next_number(versions, model))
+            write_atomically(os.path.join(versions, name + ".content"), content.encode(), 0o644)
+            os.rename(building, os.path.join(versions, name))
+        except BaseException:
+            remove_tree(building)
+            raise
+        # Triton reloads what has a newer time, and the hard links keep the times of their blobs
+        os.utime(os.path.join(versions, name))
+        sync_directory(versions)
+        return name
+
+    def _link(self, building: str, files: Mapping[str, str]) -> None:
+        make_directory(building, OPEN, self._root)
+        for path, digest in files.items():
+            target = os.path.join(building, path)
+            try:
+                make_directory(os.path.dirname(target), OPEN, self._root)
+                if digest:
+                    os.link(paths.blob(self._root, digest), target)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise Failure("invalid", "{} is a file and a directory".format(path)) from error
+        for directory, _, _ in os.walk(building):
+            sync_directory(directory)
+
+
+def load_models(here: str) -> list[str]:
+    """The models that the server of a repository loads when it starts."""
+    try:
+        with open(_load_models(here), encoding="utf-8", errors="replace") as file:
+            return sorted(line.strip()[len(FLAG) :] for line in file if line.startswith(FLAG))
+    except FileNotFoundError:
+        return []
+
+
+def _blob(path: str, digest: object) -> str:
+    """The digest of a file's content; an empty directory has none."""
+    if not isinstance(digest, str) or path.endswith("/") != (digest == ""):
+        raise Failure("invalid", "{} needs a SHA-256".format(path))
+    return paths.checked_digest(digest) if digest else ""
+
+
+def _point(here: str, model: str, directory: str) -> None:
+    """Make models/MODEL lead to the directory. A real directory that was put there by hand gives way."""
+    link = os.path.join(here, "models", model)
+    new = os.path.join(here, "versions", ".link")
+    remove_tree(new)
+    os.symlink("../versions/{}".format(directory), new)
+    if os.path.isdir(link) and not os.path.islink(link):
+        remove_tree(link)
+    os.replace(new, link)
+    sync_directory(os.path.dirname(link))
+
+
+def _versions(versions: str, model: str) -> dict[str, int]:
+    """Names in versions/ that are of this model → their number."""
+    pattern = re.compile(re.escape(model) + r"\.[0-9a-f]{12}\.(\d+)(?:\.content)?\Z")
+    matches = ((name, pattern.match(name)) for name in os.listdir(versions))
+    return {name: int(match.group(1)) for name, match in matches if match}
+
+
+def _next_number(versions: str, model: str) -> int:
+    return max(_versions(versions, model).values(), default=0) + 1
+
+
+def _remove_versions(here: str, model: str, keep: str) -> None:
+    versions = os.path.join(here, "versions")
+    with contextlib.suppress(FileNotFoundError):
+        for name in _versions(versions, model):
+            if name not in (keep, keep + ".content"):
+                remove_tree(os.path.join(versions, name))
+
+
+def _load_models(here: str) -> str:
+    return os.path.join(here, "load-models")

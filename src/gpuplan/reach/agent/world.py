@@ -1,0 +1,108 @@
+"""Everything the agent touches of its node, in one place, so that a simulation can stand in for it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import platform
+import re
+import socket
+from typing import Any
+
+DOCKER_SOCKET = "/var/run/docker.sock"
+PATIENCE = 30.0
+"""Seconds that one read from the engine may take; the probe's own deadline is usually shorter."""
+CONTAINER = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
+"""The container's id in /proc/PID/cgroup: `/docker/ID`, or `/system.slice/docker-ID.scope` where systemd has it."""
+
+
+class World:
+    """The real node. A simulation gives the agent another object with these attributes.
+
+    `root` is the directory of docs/agent.md, which the agent itself reads and writes.
+    """
+
+    def __init__(self, root: str = "") -> None:
+        self.root = root or os.environ.get("GPUPLAN_ROOT") or "/var/lib/gpuplan"
+
+    def nvml(self) -> Any:
+        """The module pynvml, or an object with its API; `nvml.py` lists which functions are called."""
+        import pynvml
+
+        return pynvml
+
+    def engine(self, method: str, path: str) -> tuple[int, bytes]:
+        """One HTTP request to the Docker engine.
+
+        Raises FileNotFoundError where there is no socket, ConnectionRefusedError where nobody answers,
+        PermissionError where this user may not ask.
+        """
+        connection = _EngineConnection(DOCKER_SOCKET)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
+        """One HTTP request to a model server at `host:port`; raises OSError where it does not answer."""
+        connection = http.client.HTTPConnection(address, timeout=timeout)
+        try:
+            connection.request(method, path, body=body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except http.client.HTTPException as error:
+            raise ConnectionError("not an HTTP server: {}".format(type(error).__name__)) from error
+        finally:
+            connection.close()
+
+    def host(self) -> dict[str, object]:
+        """The host probe without disk and lock."""
+        return {
+            "hostname": socket.gethostname(),
+            "kernel": platform.release(),
+            "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
+            "uptime_seconds": float((_first_line("/proc/uptime") or "0").split()[0]),
+            "python": platform.python_version(),
+            "uid": os.geteuid(),
+            "modules": _modules(),
+        }
+
+    def process(self, pid: int) -> dict[str, str | None]:
+        """Name of a process and the container it runs in; a process that is gone has an empty name."""
+        arguments = _read("/proc/{}/cmdline".format(pid)).split("\0")
+        name = os.path.basename(arguments[0]) or _first_line("/proc/{}/comm".format(pid))
+        found = CONTAINER.search(_read("/proc/{}/cgroup".format(pid)))
+        return {"name": name, "container": found.group(1) if found else None}
+
+
+class _EngineConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self._path)
+
+
+def _modules() -> list[str]:
+    """Names of the loaded kernel modules."""
+    return sorted(line.split()[0] for line in _read("/proc/modules").splitlines())
+
+
+def _first_line(path: str) -> str:
+    return _read(path).partition("\n")[0].strip()
+
+
+def _read(path: str) -> str:
+    """A file of /proc; empty where it is not there or went away while it was read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
