@@ -87,6 +87,16 @@ def empty() -> Message:
     return _message_class()()
 
 
+def fields(message: Message) -> Mapping[str, Field]:
+    """The fields that a message of the schema has, by name."""
+    return _schema()["messages"][str(message.DESCRIPTOR.full_name).removeprefix(f"{PACKAGE}.")]
+
+
+def values(enum: str) -> Mapping[str, int]:
+    """The values of an enum by name; empty where the name is not that of an enum."""
+    return _schema()["enums"].get(enum, {})
+
+
 def since(message: str, field: str) -> str:
     """The first release that has the field, such as ``24.08``; empty where every release since 21.05 has it."""
     return _schema()["messages"][message][field].get("since", "")
@@ -98,7 +108,9 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-class _Field(TypedDict, total=False):
+class Field(TypedDict, total=False):
+    """One field of a message: its number, and either a `type` (scalar, message or enum) or a `map` of two types."""
+
     number: int
     type: str
     map: tuple[str, str]
@@ -108,7 +120,7 @@ class _Field(TypedDict, total=False):
 
 
 class _Schema(TypedDict):
-    messages: dict[str, dict[str, _Field]]
+    messages: dict[str, dict[str, Field]]
     enums: dict[str, dict[str, int]]
 
 
@@ -123,12 +135,12 @@ def _message_class() -> type[Message]:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     schema = _schema()
-    protos = {name: _message_proto(name, fields) for name, fields in schema["messages"].items()}
+    protos = {name: _message_proto(name, content) for name, content in schema["messages"].items()}
     file = descriptor_pb2.FileDescriptorProto(name="model_config.proto", package=PACKAGE, syntax="proto3")
-    for name, values in schema["enums"].items():
+    for name, numbers in schema["enums"].items():
         parent, _, short = name.rpartition(".")
         enum = (protos[parent] if parent else file).enum_type.add(name=short)
-        for value, number in values.items():
+        for value, number in numbers.items():
             enum.value.add(name=value, number=number)
     for name in sorted(protos, key=lambda name: (-name.count("."), name)):
         parent = name.rpartition(".")[0]
@@ -139,12 +151,14 @@ def _message_class() -> type[Message]:
     return message_factory.GetMessageClass(found)
 
 
-def _message_proto(name: str, fields: Mapping[str, _Field]) -> DescriptorProto:
+def _message_proto(name: str, content: Mapping[str, Field]) -> DescriptorProto:
     from google.protobuf import descriptor_pb2
 
     proto = descriptor_pb2.DescriptorProto(name=name.rpartition(".")[2])
-    oneofs: list[str] = []
-    for field_name, field in fields.items():
+    oneofs = list(dict.fromkeys(each["oneof"] for each in content.values() if "oneof" in each))
+    for oneof in oneofs:
+        proto.oneof_decl.add(name=oneof)
+    for field_name, field in content.items():
         target = proto.field.add(name=field_name, number=field["number"], label=3 if _many(field) else 1)
         if "map" in field:
             entry = "".join(part.capitalize() for part in field_name.split("_")) + "Entry"
@@ -155,15 +169,12 @@ def _message_proto(name: str, fields: Mapping[str, _Field]) -> DescriptorProto:
             _set_type(target, f"{name}.{entry}")
         else:
             _set_type(target, field["type"])
-        if oneof := field.get("oneof"):
-            if oneof not in oneofs:
-                oneofs.append(oneof)
-                proto.oneof_decl.add(name=oneof)
-            target.oneof_index = oneofs.index(oneof)
+        if "oneof" in field:
+            target.oneof_index = oneofs.index(field["oneof"])
     return proto
 
 
-def _many(field: _Field) -> bool:
+def _many(field: Field) -> bool:
     return "map" in field or field.get("repeated", False)
 
 

@@ -1,0 +1,9 @@
+"""Model sources: the directories beside the plan file that become models in a Triton's repository.
+
+Two rooms want them, one for the files to bring and one for the content to find loaded; since rooms may not know one
+another, they are read here.
+"""
+
+from gpuplan.intent.sources.source import File, Source, sources_on
+
+__all__ = ["File", "Source", "sources_on"]

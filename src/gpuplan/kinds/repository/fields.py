@@ -1,0 +1,92 @@
+"""Tells the difference of one model's directory: file by file, and a config.pbtxt field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpuplan.catalog import modelconfig
+from gpuplan.kinds.repository.read import FoundFile
+from gpuplan.kinds.repository.wanted import CONFIG, WantedFile, WantedModel
+from gpuplan.model.change import FieldChange
+from gpuplan.model.value import Json, JsonObject, as_object
+
+SHORT = 12
+"""Hexadecimal digits of a hash that are shown."""
+_MARK = "gpuplan_content"
+
+
+def differences(
+    model: str, wanted: WantedModel, found: Mapping[str, FoundFile], recorded_config: WantedFile | None
+) -> tuple[FieldChange, ...]:
+    """What differs between the wanted and the found files of a model; empty where nothing does.
+
+    `recorded_config` is the config.pbtxt that was applied last: where the node still has it, its text is known.
+    """
+    changes: list[FieldChange] = []
+    for path in sorted({*wanted.files, *found}):
+        here, there = wanted.files.get(path), found.get(path)
+        if not _same(here, there):
+            told = _config_fields(model, here, there, recorded_config) if path == CONFIG else None
+            changes.extend([_file_change(model, path, here, there)] if told is None else told)
+    if not changes and not _same(wanted.files.get(CONFIG), found.get(CONFIG)):
+        changes.append(_file_change(model, CONFIG, wanted.files.get(CONFIG), found.get(CONFIG)))
+    return tuple(changes)
+
+
+def _same(wanted: WantedFile | None, found: FoundFile | None) -> bool:
+    return (wanted and wanted.sha256) == (found and found.sha256)
+
+
+def _file_change(model: str, path: str, wanted: WantedFile | None, found: FoundFile | None) -> FieldChange:
+    after = None if wanted is None else wanted.sha256[:SHORT]
+    return FieldChange(f"models.{model}.files[{path}]", _before(found), after)
+
+
+def _before(found: FoundFile | None) -> str | None:
+    if found is None:
+        return None
+    return f"link to {found.link}" if found.link is not None else found.sha256[:SHORT]
+
+
+def _config_fields(
+    model: str, wanted: WantedFile | None, found: FoundFile | None, recorded: WantedFile | None
+) -> tuple[FieldChange, ...] | None:
+    """The config's differences by field, none where only our mark differs; None where they cannot be told so."""
+    before = None if found is None else found.text
+    if before is None and found is not None and recorded is not None and recorded.sha256 == found.sha256:
+        before = recorded.text
+    if wanted is None or wanted.text is None or before is None:
+        return None
+    try:
+        (old, old_mark), (new, new_mark) = _split(before), _split(wanted.text)
+    except modelconfig.Unparsable:
+        return None
+    if old == new and old_mark == new_mark:
+        return None
+    return tuple(FieldChange(f"models.{model}.config.{path}", was, will) for path, was, will in _walk("", old, new))
+
+
+def _split(text: str) -> tuple[JsonObject, Json]:
+    """A config without our mark, and the mark."""
+    config = dict(modelconfig.to_json(modelconfig.parse(text)))
+    parameters = dict(as_object(config.pop("parameters", {})))
+    mark = parameters.pop(_MARK, None)
+    return ({**config, "parameters": parameters} if parameters else config), mark
+
+
+def _walk(path: str, old: Json, new: Json) -> Iterator[tuple[str, Json, Json]]:
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _walk(f"{path}.{key}" if path else key, old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and _alike(old, new):
+        for number, (was, will) in enumerate(zip(old, new, strict=True)):
+            yield from _walk(f"{path}[{number}]", was, will)
+    else:
+        yield path, old, new
+
+
+def _alike(old: Sequence[Json], new: Sequence[Json]) -> bool:
+    """True for two lists of messages that can be told item by item; a list of plain values is told as a whole."""
+    return len(old) == len(new) and all(isinstance(item, Mapping) for item in (*old, *new))

@@ -1,0 +1,38 @@
+"""What the plan file implies: for each model server of a node, the files of its models.
+
+The sources are the operator's own files beside the plan file; reading and hashing them is all that this door asks of
+the world.
+"""
+
+from __future__ import annotations
+
+from gpuplan.intent.expand import containers_on
+from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.sources import sources_on
+from gpuplan.kinds.room import Told
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.inventory import Host
+from gpuplan.model.resource import Desired
+from gpuplan.model.value import JsonObject
+
+
+def spec(plan: PlanFile, host: Host) -> Told:
+    """One repository for each container with a `triton:` section, be it without models."""
+    desired: list[Desired] = []
+    faults: list[Diagnostic] = []
+    for placed in containers_on(plan, host):
+        if placed.container.triton is None:
+            continue
+        sources, found = sources_on(plan, host, placed.name)
+        faults.extend(found)
+        models: dict[str, JsonObject] = {
+            source.model: {
+                "content": source.content,
+                "files": {path: file.json() for path, file in source.files.items()},
+            }
+            for source in sources
+        }
+        address = Address(host.name, "repository", placed.name)
+        desired.append(Desired(address, {"container": placed.name, "models": models}, where=plan.where(*placed.path)))
+    return desired, faults
