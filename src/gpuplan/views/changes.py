@@ -20,14 +20,17 @@ NODE = "node"
 """The kind of address by which something is said of a node as a whole."""
 
 
-def change_set(changes: ChangeSet, steps: bool = False) -> Page:
-    """Everything but the diagnostics, with the summary at the end; `steps` adds the order in which it will run."""
+def change_set(changes: ChangeSet, steps: bool = False, partial: bool = False) -> Page:
+    """Everything but the diagnostics, with the summary at the end.
+
+    `steps` adds the order in which it will run; `partial` says that only a part of the plan file was asked for.
+    """
     for node in changes.nodes:
         yield from node_changes(node)
         if steps and node.order:
             yield from _steps(node)
         yield BLANK
-    yield paragraph(Text(plan_summary(changes), "bold"))
+    yield paragraph(Text(plan_summary(changes, partial), "bold"))
 
 
 def node_changes(node: NodeChanges) -> Iterator[Block]:

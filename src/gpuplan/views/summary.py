@@ -12,11 +12,11 @@ from gpuplan.model.outcome import NodeOutcome, Status
 from gpuplan.views.words import count, errors, listed
 
 
-def plan_summary(changes: ChangeSet) -> str:
+def plan_summary(changes: ChangeSet, partial: bool = False) -> str:
     """“Plan: 2 to create, 1 to update, 0 to replace, 0 to delete on 2 nodes. 1 interrupts serving.”."""
-    doubts = _doubts(changes.nodes)
+    doubts = [*["Only the targets were looked at."] * partial, *_doubts(changes.nodes)]
     if changes.empty:
-        return " ".join((_no_changes(changes), *doubts))
+        return " ".join((_no_changes(changes, partial), *doubts))
     numbers = Counter(change.action for node in changes.nodes for change in node.changes)
     touched = sum(1 for node in changes.nodes if node.changes)
     parts = ", ".join(f"{numbers[action]} to {action.name.lower()}" for action in Action)
@@ -56,11 +56,11 @@ def report_summary(report: Report) -> str:
     return " ".join([*sentences, *_unread([node.unknown for node in nodes])])
 
 
-def _no_changes(changes: ChangeSet) -> str:
+def _no_changes(changes: ChangeSet, partial: bool) -> str:
     sure = [node for node in changes.nodes if not errors(node.diagnostics) and not node.unknown]
     if changes.destroy:
         return f"Nothing to destroy on {count(len(sure), 'node')}." if sure else "Nothing to destroy was found."
-    if not sure:
+    if not sure or partial:
         return "No changes were found."
     verb = "is" if len(sure) == 1 else "are"
     return f"No changes. {count(len(sure), 'node')} {verb} as the plan file says."

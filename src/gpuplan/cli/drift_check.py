@@ -1,0 +1,56 @@
+"""`gpuplan drift-check`: says what changed on the nodes since the last apply; for cron."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
+from gpuplan.model.diagnostic import Exit
+
+if TYPE_CHECKING:
+    from gpuplan.model.diagnostic import Diagnostic
+    from gpuplan.model.finding import Report
+
+
+def drift_check(
+    plan: PlanPath,
+    inventory: InventoryPath = "",
+    var: Variables = None,
+    var_file: VariableFiles = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also say that all is well.")] = False,
+    as_json: AsJson = False,
+) -> Exit:
+    """Tell what changed on the nodes since the last apply.
+
+    Changes nothing and takes no lock. Says nothing when all is well, so that cron only writes when there is news.
+    """
+    import os
+
+    from gpuplan.cli.inputs import read_inputs
+    from gpuplan.cli.voice import Voice
+    from gpuplan.flow.exitcode import of_report
+    from gpuplan.flow.run import drift
+    from gpuplan.views.findings import report as page
+    from gpuplan.views.json import report as document
+
+    voice = Voice(as_json)
+    inputs = read_inputs(plan, inventory, var, var_file)
+    with voice.progress(lines=False) as listen:
+        report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
+    voice.show(page(report, verbose))
+    voice.tell(_problems(report))
+    code = of_report(report)
+    voice.answer(document(report), code)
+    return code
+
+
+def _problems(report: Report) -> list[Diagnostic]:
+    from gpuplan.cli.planning import addressed
+
+    told: list[Diagnostic] = []
+    for node in report.nodes:
+        told.extend(node.diagnostics)
+        told.extend(addressed(unknown) for unknown in node.unknown)
+    return told

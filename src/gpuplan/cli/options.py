@@ -1,0 +1,32 @@
+"""The arguments and options that verbs share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
+InventoryPath = Annotated[
+    str,
+    typer.Option("--inventory", "-i", metavar="INV", envvar="GPUPLAN_INVENTORY", help="The inventory."),
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=VALUE", help="Set a variable of the plan file; may be repeated."),
+]
+VariableFiles = Annotated[
+    list[str] | None,
+    typer.Option("--var-file", metavar="FILE", help="YAML file of variables; may be repeated."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", metavar="ADDRESS", help="Only what matches this glob, and what it needs; may be repeated."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/json.md) and nothing else.")]
+AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")]
+Allow = Annotated[
+    list[str] | None, typer.Option("--allow", metavar="GUARD", help="Lift the guard of this name; may be repeated.")
+]

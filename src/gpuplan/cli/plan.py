@@ -1,0 +1,45 @@
+"""`gpuplan plan`: asks the nodes and shows the change set."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, Targets, VariableFiles, Variables
+from gpuplan.model.diagnostic import Exit
+
+
+def plan(
+    plan: PlanPath,
+    inventory: InventoryPath = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Save the change set for gpuplan apply.")] = "",
+    target: Targets = None,
+    var: Variables = None,
+    var_file: VariableFiles = None,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> Exit:
+    """Ask the nodes and show what would change."""
+    from gpuplan.cli import planning, saved_file
+    from gpuplan.cli.inputs import read_inputs
+    from gpuplan.cli.voice import Voice
+    from gpuplan.flow.exitcode import of_plan
+    from gpuplan.flow.guard import refusals
+    from gpuplan.flow.saved import save
+    from gpuplan.views.page import paragraph
+
+    voice = Voice(as_json)
+    if out:
+        saved_file.refuse_to_overwrite(out)
+    change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target)
+    code = of_plan(change_set, detailed_exitcode)
+    planning.show(change_set, voice, partial=bool(target))
+    voice.tell(refusals(change_set, ()))
+    if out and code is not Exit.ERROR:
+        saved_file.write(out, change_set, inventory)
+        voice.show([paragraph(f"Saved. To apply exactly this: gpuplan apply {out}")])
+    voice.answer({**save(change_set), "inventory": inventory}, code)
+    return code

@@ -1,0 +1,78 @@
+"""Makes and shows a change set: what plan, apply and destroy begin with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from gpuplan.model.change import Unknown
+from gpuplan.model.changeset import ChangeSet, NodeChanges
+from gpuplan.model.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from gpuplan.cli.inputs import Inputs
+    from gpuplan.cli.voice import Voice
+
+
+def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: bool = False) -> ChangeSet:
+    """Ask all nodes and compare."""
+    from gpuplan.flow.run import plan
+
+    with voice.progress(lines=False) as listen:
+        made = plan(
+            inputs.plan,
+            inputs.inventory,
+            environ=os.environ,
+            base_dir=inputs.base_dir,
+            targets=tuple(targets or ()),
+            destroy=destroy,
+            listen=listen,
+        )
+    voice.tell([_idle_target(target) for target in targets or () if not _means_something(target, made)])
+    return made
+
+
+def show(change_set: ChangeSet, voice: Voice, partial: bool = False, steps: bool = False) -> None:
+    """The change set, then everything that is wrong with it."""
+    from gpuplan.views.changes import change_set as page
+
+    voice.show(page(change_set, steps=steps, partial=partial))
+    voice.tell(problems(change_set))
+
+
+def problems(change_set: ChangeSet) -> list[Diagnostic]:
+    """All diagnostics of all nodes."""
+    told: list[Diagnostic] = []
+    for node in change_set.nodes:
+        told.extend(node.diagnostics)
+        told.extend(addressed(unknown) for unknown in node.unknown)
+    return told
+
+
+def unread(node: NodeChanges) -> bool:
+    """True where the node as a whole could not be read."""
+    return any(unknown.address.kind == "node" for unknown in node.unknown)
+
+
+def addressed(unknown: Unknown) -> Diagnostic:
+    """Why something could not be read, with what it was."""
+    diagnostic = unknown.diagnostic
+    return diagnostic if diagnostic.address else replace(diagnostic, address=str(unknown.address))
+
+
+def _means_something(target: str, made: ChangeSet) -> bool:
+    addresses = {each.address for node in made.nodes for each in node.desired}
+    addresses |= {each.address for node in made.nodes for each in node.changes}
+    return any(fnmatchcase(str(address), target) for address in addresses)
+
+
+def _idle_target(target: str) -> Diagnostic:
+    return Diagnostic(
+        "A target matches nothing",
+        f"No resource of the plan file has an address that matches “{target}”.",
+        "An address is node/kind/name, such as gpu-a1/container/*.",
+        severity=Severity.WARNING,
+    )

@@ -1,0 +1,120 @@
+"""Change sets as files: written for their owner alone, told from plan files by what is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuplan.model.changeset import ChangeSet
+from gpuplan.model.diagnostic import Diagnostic, Location, Problem
+from gpuplan.model.value import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK = '"gpuplan change set"'
+"""What stands near the beginning of every saved change set."""
+HEAD = 400
+LARGEST = 256 << 20
+"""Bytes of a saved change set that are read."""
+
+
+def is_change_set(path: str) -> bool:
+    """True where the file is a saved change set, whatever it is called."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            head = file.read(HEAD)
+    except OSError:
+        return False
+    return head.lstrip().startswith("{") and MARK in head
+
+
+def read(path: str) -> tuple[ChangeSet, str]:
+    """The change set in a file, and the inventory with which it was made.
+
+    Raises:
+        Problem: the file is not to be read, damaged, or of another format.
+    """
+    from gpuplan.flow.saved import restore
+
+    document = _document(path)
+    inventory = document.get("inventory") if isinstance(document, dict) else None
+    return restore(document, path), inventory if isinstance(inventory, str) else ""
+
+
+def write(path: str, change_set: ChangeSet, inventory: str) -> None:
+    """Save it, whole or not at all, with mode 0600.
+
+    Raises:
+        Problem: the folder does not let us.
+    """
+    from gpuplan.cli.voice import as_json_text
+    from gpuplan.flow.saved import save
+
+    document: Mapping[str, Json] = {**save(change_set), "inventory": inventory}
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(as_json_text(document) + "\n")
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as fault:
+        raise Problem(_unwritable(path, fault.strerror or str(fault))) from fault
+
+
+def refuse_to_overwrite(path: str) -> None:
+    """Nothing but a former change set is ever overwritten.
+
+    Raises:
+        Problem: something else has that name, or its folder is not there.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise Problem(_unwritable(path, f"there is no folder {target.parent}"))
+    if target.is_dir() or (os.path.lexists(target) and not is_change_set(path)):
+        raise Problem(
+            Diagnostic(
+                "The file to save to holds something else",
+                f"{path} is there and is not a change set, so it is not overwritten.",
+                "Give --out another name, or remove the file.",
+                where=Location(path),
+            )
+        )
+
+
+def _document(path: str) -> Json:
+    try:
+        file = Path(path)
+        if file.stat().st_size > LARGEST:
+            raise Problem(_unreadable(path, f"it is larger than {LARGEST >> 20} MiB"))
+        document: Json = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise Problem(_unreadable(path, fault.strerror or str(fault))) from fault
+    except (ValueError, RecursionError) as fault:
+        raise Problem(_unreadable(path, f"it is damaged: {fault}")) from fault
+    return document
+
+
+def _unreadable(path: str, why: str) -> Diagnostic:
+    return Diagnostic(
+        "A saved change set cannot be read",
+        f"{path}: {why}.",
+        "Make a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
+        where=Location(path),
+    )
+
+
+def _unwritable(path: str, why: str) -> Diagnostic:
+    return Diagnostic(
+        "The change set cannot be saved",
+        f"{path}: {why}.",
+        "Give --out a file in a folder that you may write to.",
+        where=Location(path),
+    )

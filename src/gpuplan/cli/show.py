@@ -1,0 +1,26 @@
+"""`gpuplan show`: a saved change set as people and scripts read it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuplan.cli.options import AsJson
+from gpuplan.model.diagnostic import Exit
+
+
+def show(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What gpuplan plan --out saved.")],
+    as_json: AsJson = False,
+) -> Exit:
+    """Show a saved change set and the order of its steps."""
+    from gpuplan.cli import planning, saved_file
+    from gpuplan.cli.voice import Voice
+    from gpuplan.flow.saved import save
+
+    voice = Voice(as_json)
+    change_set, inventory = saved_file.read(file)
+    planning.show(change_set, voice, steps=True)
+    voice.answer({**save(change_set), "inventory": inventory}, Exit.DONE)
+    return Exit.DONE

@@ -1,0 +1,113 @@
+"""The voice of a verb: results to standard output, diagnostics to standard error, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuplan.model.diagnostic import Diagnostic, Location
+from gpuplan.model.event import Event, Listener, silent
+from gpuplan.model.value import Json, JsonObject
+
+if TYPE_CHECKING:
+    from gpuplan.views.page import Page
+
+LARGEST_SOURCE = 4 << 20
+"""Bytes of a file from which a line is quoted."""
+
+
+class Voice:
+    """Everything that one run says. A diagnostic is told once, however often it is met."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._told: dict[Diagnostic, None] = {}
+
+    def show(self, page: Page) -> None:
+        """A result for people; nothing where a script reads."""
+        if not self.as_json:
+            from gpuplan.views.terminal import draw, screen
+
+            draw(page, screen(sys.stdout))
+            sys.stdout.flush()
+
+    def tell(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """What went wrong: at once for people, with the answer for scripts."""
+        news = [each for each in diagnostics if each not in self._told]
+        self._told.update(dict.fromkeys(news))
+        if news and not self.as_json:
+            from gpuplan.views.diagnostics import diagnostics as page
+            from gpuplan.views.terminal import draw, screen
+
+            draw(page(news, source_line), screen(sys.stderr))
+
+    def answer(self, result: JsonObject, code: int) -> None:
+        """The one document that a script reads."""
+        if self.as_json:
+            from gpuplan.views.json import diagnostic
+
+            document = {**result, "exit_code": int(code), "diagnostics": [diagnostic(each) for each in self._told]}
+            print_json(document)
+
+    @contextmanager
+    def progress(self, lines: bool = True) -> Iterator[Listener]:
+        """A listener that shows what goes on: live on a terminal, else as lines where those are wanted."""
+        from gpuplan.views.terminal import screen
+
+        console = screen(sys.stderr)
+        if self.as_json or not (lines or console.is_terminal):
+            yield silent
+            return
+        from gpuplan.views.progress import LiveProgress, PlainProgress
+
+        if not console.is_terminal or console.is_dumb_terminal:
+            yield _never_raises(PlainProgress(console))
+            return
+        with LiveProgress(console) as live:
+            yield _never_raises(live)
+
+
+def print_json(value: Json) -> None:
+    """One JSON document on standard output."""
+    print(as_json_text(value), flush=True)
+
+
+def as_json_text(value: Json) -> str:
+    """A JSON document as text, indented for people who look at it after all."""
+    return json.dumps(value, indent=2, default=_plain)
+
+
+def source_line(where: Location) -> str | None:
+    """The line that a location names, where its file can be read."""
+    file = Path(where.file)
+    try:
+        if not where.line or not file.is_file() or file.stat().st_size > LARGEST_SOURCE:
+            return None
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()[where.line - 1]
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _never_raises(listener: Callable[[Event], None]) -> Listener:
+    """A terminal that went away must not fail the step that is being told of."""
+
+    def listen(event: Event) -> None:
+        try:
+            listener(event)
+        except (OSError, ValueError):
+            return
+
+    return listen
+
+
+def _plain(value: object) -> object:
+    """Mappings and sequences of ours that json does not know by itself."""
+    if hasattr(value, "items"):
+        return dict(value.items())
+    if isinstance(value, Sequence | set | frozenset):
+        return list(value)
+    raise TypeError(f"not JSON: {type(value).__name__}")
