@@ -1,0 +1,138 @@
+"""What a change of one GPU's slices means to people: fields, reasons, what it interrupts, who stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.catalog.boards import find_board
+from gpuplan.kinds.gpu import memory, users
+from gpuplan.kinds.gpu.arrange import Arrangement, Standing
+from gpuplan.kinds.gpu.steps import Makings, renames
+from gpuplan.kinds.gpu.units import Unit
+from gpuplan.kinds.gpu.words import listed
+from gpuplan.model.address import Address
+from gpuplan.model.change import FieldChange, Step, Unmanaged
+from gpuplan.model.record import Record
+
+
+@dataclass(frozen=True)
+class UnitChange:
+    """The difference of one GPU; a resource that selects all GPUs has several."""
+
+    fields: tuple[FieldChange, ...] = ()
+    reasons: tuple[str, ...] = ()
+    interrupts: tuple[str, ...] = ()
+    disturbs: Mapping[Address, str] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+
+def change_of(
+    unit: Unit, plan: Arrangement, mode: bool | None, record: Record, gpu_users: users.Users, forgets: bool = False
+) -> UnitChange:
+    """Everything about going from what stands to `plan`; empty steps where nothing differs."""
+    found_before = memory.found_on(record, unit.gpu.uuid)
+    found = unit.gpu.current if found_before is None else found_before
+    steps = Makings(unit, found, forgets).all(plan, mode)
+    if not steps:
+        return UnitChange()
+    return UnitChange(
+        fields=tuple(_fields(unit, plan, mode)),
+        reasons=tuple(_reasons(unit, plan, mode, record)),
+        interrupts=tuple(_interrupts(unit, plan, mode, gpu_users)),
+        disturbs=_disturbs(unit, plan, mode),
+        steps=steps,
+    )
+
+
+def in_the_way(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: users.Users) -> Iterator[Unmanaged]:
+    """Strangers' slices and processes that would have to go, each with the guard that refuses."""
+    for one in plan.going:
+        part = one.part(unit)
+        target = _needs_the_place(unit, plan, one)
+        called = f"slice {part.name.rpartition('/')[2]} ({one.instance}) of {unit.address.name}"
+        if one.made is None:
+            yield Unmanaged(part, f"{called} was not made by this plan file", target, "unmanaged-slice")
+        if one.users.strangers:
+            yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}", target, "busy-slice")
+    if mode is not None and gpu_users.strangers:
+        what = f"{listed(gpu_users.strangers)} on {unit.address.name}"
+        yield Unmanaged(unit.address, what, unit.address, "busy-gpu")
+
+
+def bystanders(unit: Unit, plan: Arrangement) -> Iterator[Unmanaged]:
+    """Slices that this plan file did not make and that may stay."""
+    for one in plan.strange:
+        what = f"a slice {one.instance} on {unit.address.name} that this plan file did not make"
+        yield Unmanaged(one.part(unit), what)
+
+
+def _needs_the_place(unit: Unit, plan: Arrangement, one: Standing) -> Address:
+    first, end = one.instance.start, one.instance.start + one.instance.size
+    for new in plan.create:
+        if new.start is not None and new.size is not None and new.start < end and first < new.start + new.size:
+            return unit.address.part(new.name)
+    return unit.address
+
+
+def _fields(unit: Unit, plan: Arrangement, mode: bool | None) -> Iterator[FieldChange]:
+    if mode is not None:
+        now, then = ("enabled", "disabled") if unit.gpu.current else ("disabled", "enabled")
+        yield FieldChange(f"{unit.prefix}mig", now, then)
+    before = {one.part(unit).name.rpartition("/")[2]: str(one.instance) for one in plan.going}
+    after = {new.name: str(new) for new in plan.create}
+    renamed = renames(unit, plan)
+    for name, one in renamed.items():
+        old = one.made.name if one.made else ""
+        yield FieldChange(f"{unit.prefix}slices.{name}", f"{one.instance}, called {old}", str(one.instance))
+    for name, one in plan.keep.items():
+        if not one.instance.devices:
+            faulty = f"{one.instance} without a compute instance"
+            yield FieldChange(f"{unit.prefix}slices.{name}", faulty, str(one.instance))
+    for name in {**before, **after}:
+        if name not in plan.keep:
+            yield FieldChange(f"{unit.prefix}slices.{name}", before.get(name), after.get(name))
+
+
+def _reasons(unit: Unit, plan: Arrangement, mode: bool | None, record: Record) -> Iterator[str]:
+    was = memory.uuid_of(record, unit.address)
+    if was is not None and was != unit.gpu.uuid:
+        yield f"the GPU was replaced: {unit.address.name} was {was} and is now {unit.gpu.uuid}"
+    made = [each for each in memory.made_slices(record) if each.gpu == unit.gpu.uuid]
+    board = find_board(unit.gpu.name)
+    if mode and made and board is not None and not board.mode_survives_reboot:
+        yield f"MIG mode does not survive a reboot or a reload of the driver on {board.architecture}"
+    if made and not plan.keep and not plan.going and plan.create:
+        yield "none of its slices stands any more; slices never survive a reboot or a reset of the GPU"
+    lone = [name for name, one in plan.keep.items() if not one.instance.devices]
+    if lone:
+        yield f"compute instance missing: no program can use {listed(lone)} without one"
+    places = {one.part(unit).name.rpartition("/")[2]: one.instance for one in plan.going}
+    for new in plan.create:
+        if new.name in places and places[new.name].profile == new.profile:
+            yield f"slice {new.name} moves from {places[new.name].start} to {new.start} to make room"
+    if mode is False and unit.spec.mig is None:
+        yield "MIG mode was off before this plan file was first applied"
+
+
+def _interrupts(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: users.Users) -> Iterator[str]:
+    for one in plan.going:
+        if one.users.all:
+            yield f"slice {one.part(unit).name.rpartition('/')[2]} goes: {listed(one.users.all)}"
+    if mode is not None and gpu_users.all:
+        yield f"MIG mode of {unit.address.name} changes: {listed(gpu_users.all)}"
+
+
+def _disturbs(unit: Unit, plan: Arrangement, mode: bool | None) -> Mapping[Address, str]:
+    found: dict[Address, str] = {}
+    if mode is not None:
+        found[unit.address] = f"MIG mode of {unit.address.name} changes"
+    for one in plan.going:
+        if one.made is not None:
+            found[one.made] = f"slice {one.made.name} goes"
+    for new in plan.create:
+        found[unit.address.part(new.name)] = f"slice {unit.address.name}/{new.name} is created anew"
+    for name, one in plan.keep.items():
+        if not one.instance.devices:
+            found[unit.address.part(name)] = f"slice {unit.address.name}/{name} gets a new compute instance"
+    return found

@@ -1,0 +1,196 @@
+"""The diff door of the gpu room: MIG mode and slices, wanted and live, into changes, bindings and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpuplan.kinds.gpu import changes, memory, users, words
+from gpuplan.kinds.gpu.arrange import Arrangement, arrange, everything_goes, only_ours_go, paired, standing
+from gpuplan.kinds.gpu.changes import UnitChange
+from gpuplan.kinds.gpu.placement import Shortage
+from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
+from gpuplan.kinds.gpu.spec import GpuSpec, read_spec
+from gpuplan.kinds.gpu.units import Unit, resolve
+from gpuplan.model.address import Address
+from gpuplan.model.change import Action, Change, Comparison, Unknown, Unmanaged
+from gpuplan.model.diagnostic import Diagnostic, Location
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.snapshot import ProbeError
+from gpuplan.model.value import Later, digest
+
+
+@dataclass
+class _Findings:
+    """What is gathered while GPU after GPU is compared."""
+
+    changes: dict[Address, list[UnitChange]] = field(default_factory=dict)
+    bindings: dict[Address, str | Later] = field(default_factory=dict)
+    unmanaged: list[Unmanaged] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    rests_on: dict[Address, str] = field(default_factory=dict)
+
+
+def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circumstances) -> Comparison:
+    """The diff door."""
+    resolved = resolve(desired, observed, circumstances.record)
+    found = _Findings(unknown=resolved.unknown, diagnostics=resolved.diagnostics)
+    where = {each.address: each.where for each in desired}
+    for unit in resolved.units:
+        _wanted(unit, where.get(unit.resource), observed, circumstances, found)
+    dropped = _Findings()
+    claimed = {unit.gpu.uuid for unit in resolved.units}
+    for address in circumstances.record.resources:
+        if address.kind == "gpu" and address not in where:
+            _dropped(address, claimed, observed, circumstances, dropped)
+    return Comparison(
+        changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
+        bindings=found.bindings,
+        unmanaged=(*found.unmanaged, *dropped.unmanaged),
+        unknown=(*found.unknown, *dropped.unknown),
+        diagnostics=tuple(found.diagnostics),
+        rests_on={**dropped.rests_on, **found.rests_on},
+    )
+
+
+def _wanted(
+    unit: Unit, where: Location | None, observed: ObservedGpus, circumstances: Circumstances, found: _Findings
+) -> None:
+    found.bindings[unit.address] = unit.gpu.uuid
+    if unit.spec.mig is None:
+        found.rests_on[unit.address] = digest(unit.gpu.uuid)
+        return
+    if isinstance(unit.gpu.instances, ProbeError):
+        found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
+        return
+    live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
+    found.rests_on[unit.address] = _seen(unit.gpu)
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
+    plan: Arrangement | Shortage | None = None
+    if faults := [*_faults(unit, gpu_users, where)]:
+        found.diagnostics.extend(faults)
+    elif unit.spec.mig == "disabled":
+        plan = everything_goes(live)
+    else:
+        plan = arrange(unit, live, circumstances.record)
+    if isinstance(plan, Shortage):
+        found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
+    if not isinstance(plan, Arrangement):
+        plan = Arrangement(keep=paired(unit, live))
+        _bind(unit, plan, found)
+        return
+    _bind(unit, plan, found)
+    wants_on = unit.spec.mig != "disabled"
+    mode = wants_on if unit.gpu.supported and wants_on != unit.gpu.current else None
+    _take(unit, plan, mode, gpu_users, circumstances, found)
+
+
+def _take(
+    unit: Unit,
+    plan: Arrangement,
+    mode: bool | None,
+    gpu_users: users.Users,
+    circumstances: Circumstances,
+    found: _Findings,
+    forgets: bool = False,
+) -> None:
+    if (mode is not None or plan.going) and isinstance(unit.gpu.processes, ProbeError):
+        found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.processes, "GPU processes")))
+        return
+    found.unmanaged.extend(changes.in_the_way(unit, plan, mode, gpu_users))
+    if not forgets:
+        found.unmanaged.extend(changes.bystanders(unit, plan))
+    change = changes.change_of(unit, plan, mode, circumstances.record, gpu_users, forgets)
+    if change.steps:
+        found.changes.setdefault(unit.resource, []).append(change)
+
+
+def _faults(unit: Unit, gpu_users: users.Users, where: Location | None) -> Iterator[Diagnostic]:
+    gpu = unit.gpu
+    if not gpu.supported:
+        if unit.spec.mig != "disabled":
+            yield words.no_mig(unit.address, gpu, where)
+        return
+    if gpu.current != gpu.pending:
+        yield words.needs_reset(unit.address, gpu, gpu_users.all)
+    for each in unit.spec.slices:
+        if gpu.profile(each.profile) is None:
+            yield words.unknown_profile(unit.address, each.name, each.profile, gpu, where)
+
+
+def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
+    for each in unit.spec.slices:
+        one = plan.keep.get(each.name)
+        later = Later(f"slice {unit.address.name}/{each.name}")
+        found.bindings[unit.address.part(each.name)] = (
+            one.instance.devices[0] if one is not None and one.instance.devices else later
+        )
+
+
+def _dropped(
+    address: Address, claimed: set[str], observed: ObservedGpus, circumstances: Circumstances, found: _Findings
+) -> None:
+    """A GPU that the plan file no longer names: the slices that we made go, and MIG mode is as it was found."""
+    record = circumstances.record
+    stated = replace(read_spec(record.resources[address].spec), mig=None)
+    for name, uuid in _remembered_units(address, stated, circumstances).items():
+        if observed.error is not None:
+            found.unknown.append(Unknown(address, words.unread(address, observed.error)))
+            return
+        gpu = observed.gpu(uuid)
+        if gpu is None and observed.lost:
+            found.unknown.append(Unknown(address, words.unread(address, observed.lost[0].error)))
+        if gpu is None or uuid in claimed:
+            continue
+        unit = Unit(name, address, stated, gpu)
+        if isinstance(gpu.instances, ProbeError):
+            found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
+            continue
+        _undo(unit, observed, circumstances, found)
+
+
+def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, found: _Findings) -> None:
+    plan = only_ours_go(standing(unit.gpu, observed, circumstances.record, circumstances.plan))
+    turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(circumstances.record, unit.gpu.uuid) is False
+    mode = False if turns_off and not plan.strange else None
+    found.rests_on[unit.address] = _seen(unit.gpu)
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
+    _take(unit, plan, mode, gpu_users, circumstances, found, forgets=True)
+
+
+def _remembered_units(address: Address, stated: GpuSpec, circumstances: Circumstances) -> dict[Address, str]:
+    """The logical GPUs of a recorded resource that something was made on, with the UUID of each."""
+    remembered = circumstances.record.remembered
+    units = [each for each in remembered if each == address or (stated.select == "all" and _is_one_of(each, address))]
+    return {unit: uuid for unit in units if (uuid := memory.uuid_of(circumstances.record, unit))}
+
+
+def _is_one_of(unit: Address, resource: Address) -> bool:
+    rest = unit.name.removeprefix(resource.name)
+    return (unit.node, unit.kind) == (resource.node, resource.kind) and rest[1:-1].isdigit() and rest[0] == "["
+
+
+def _changes(found: _Findings, action: Action) -> Iterator[Change]:
+    for address, units in found.changes.items():
+        yield Change(
+            address,
+            action,
+            fields=tuple(each for unit in units for each in unit.fields),
+            reasons=tuple(each for unit in units for each in unit.reasons),
+            interrupts=tuple(each for unit in units for each in unit.interrupts),
+            disturbs={part: why for unit in units for part, why in unit.disturbs.items()},
+            steps=tuple(each for unit in units for each in unit.steps),
+        )
+
+
+def _seen(gpu: Gpu) -> str:
+    """Digest of what a comparison rests on; who runs on it comes and goes and is looked at again before each act."""
+    live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
+    return digest(
+        {
+            "uuid": gpu.uuid,
+            "mig": [gpu.current, gpu.pending],
+            "slices": [[each.profile, each.start, each.size, *each.devices] for each in live],
+        }
+    )

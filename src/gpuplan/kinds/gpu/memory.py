@@ -1,0 +1,78 @@
+"""What the node remembers of the slices and GPUs that this plan file made: whose is what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuplan.kinds.gpu.read import Gpu, Instance, instance_at
+from gpuplan.model.address import Address
+from gpuplan.model.record import Record
+from gpuplan.model.value import Json, JsonObject
+
+
+@dataclass(frozen=True)
+class MadeSlice:
+    """A slice that was made under this address."""
+
+    part: Address
+    gpu: str
+    """UUID of the GPU."""
+    profile: str
+    start: int
+
+
+def slice_fact(gpu: str, profile: str, start: int, size: int) -> JsonObject:
+    """What is remembered of a slice."""
+    return {"gpu": gpu, "profile": profile, "start": start, "size": size}
+
+
+def gpu_fact(uuid: str, found_on: bool) -> JsonObject:
+    """What is remembered of a GPU: which one it was, and whether MIG mode was on before gpuplan came."""
+    return {"uuid": uuid, "found": {"mig": found_on}}
+
+
+def made_slices(record: Record) -> tuple[MadeSlice, ...]:
+    """Every slice that this plan file made on the node; facts of another form are passed over."""
+    return tuple(_made(record))
+
+
+def made_on(record: Record, gpu: Gpu) -> Mapping[int, Address]:
+    """Ids of the live instances of a GPU that this plan file made, with the address under which each was made."""
+    found: dict[int, Address] = {}
+    for made in made_slices(record):
+        instance = instance_at(gpu, made.profile, made.start) if made.gpu == gpu.uuid else None
+        if instance is not None:
+            found.setdefault(instance.id, made.part)
+    return found
+
+
+def uuid_of(record: Record, unit: Address) -> str | None:
+    """The UUID of the GPU that this logical GPU was when something was last made on it."""
+    uuid = record.remembered.get(unit, {}).get("uuid")
+    return uuid if isinstance(uuid, str) else None
+
+
+def found_on(record: Record, uuid: str) -> bool | None:
+    """Whether MIG mode was on when gpuplan first changed this GPU; None where it never did."""
+    for fact in record.remembered.values():
+        found = fact.get("found")
+        if fact.get("uuid") == uuid and isinstance(found, Mapping):
+            return bool(found.get("mig"))
+    return None
+
+
+def describe(instance: Instance) -> str:
+    """How an instance is called where it has no name of ours, as the last part of an address."""
+    return f"{instance.profile}@{instance.start}"
+
+
+def _made(record: Record) -> Iterator[MadeSlice]:
+    for part, fact in record.remembered.items():
+        gpu, profile, start = fact.get("gpu"), fact.get("profile"), fact.get("start")
+        if part.kind == "gpu" and isinstance(gpu, str) and isinstance(profile, str) and _is_number(start):
+            yield MadeSlice(part, gpu, profile, int(str(start)))
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,144 @@
+"""What the plan file wants of a node's GPUs: one resource for each logical GPU, slices in the order written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from gpuplan.intent.select import on_node, slice_names
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic, Location, Severity
+from gpuplan.model.resource import Desired
+from gpuplan.model.value import Json, JsonObject
+
+if TYPE_CHECKING:
+    from gpuplan.intent.planfile import Gpu, PlanFile, Select
+    from gpuplan.kinds.room import Told
+    from gpuplan.model.inventory import Host
+
+SELECTORS = ("index", "uuid", "pci", "model")
+_PROFILE = re.compile(r"^\d+g\.\d+gb([+-][a-z]+(\.[a-z]+)?)?$")
+"""NVIDIA's names without the `Nc.` of a compute instance: 1g.10gb, 1g.24gb+me.all, 2g.48gb-me, 4g.96gb+gfx."""
+
+
+@dataclass(frozen=True)
+class SliceSpec:
+    """One wanted slice."""
+
+    name: str
+    profile: str
+
+
+@dataclass(frozen=True)
+class GpuSpec:
+    """One logical GPU."""
+
+    select: tuple[str, str | int] | Literal["all"]
+    """(selector, value), or every GPU of the node."""
+    mig: Literal["disabled"] | tuple[SliceSpec, ...] | None
+    """None: MIG is left alone."""
+
+    @property
+    def slices(self) -> tuple[SliceSpec, ...]:
+        """The wanted slices; none where MIG is off or left alone."""
+        return self.mig if isinstance(self.mig, tuple) else ()
+
+    def to_json(self) -> JsonObject:
+        """The form that is digested, recorded and saved."""
+        mig: Json = (
+            [{"name": each.name, "profile": each.profile} for each in self.mig]
+            if isinstance(self.mig, tuple)
+            else self.mig
+        )
+        return {"select": "all" if self.select == "all" else {self.select[0]: self.select[1]}, "mig": mig}
+
+
+def read_spec(stated: JsonObject) -> GpuSpec:
+    """The spec behind its JSON form.
+
+    Raises:
+        ValueError: it is not one that `GpuSpec.to_json` gave.
+    """
+    select, mig = stated.get("select"), stated.get("mig")
+    if mig is not None and mig != "disabled" and (isinstance(mig, str) or not isinstance(mig, Sequence)):
+        raise ValueError(f"not the MIG section of a GPU: {mig!r}")
+    slices = tuple(_read_slice(each) for each in mig) if isinstance(mig, Sequence) and mig != "disabled" else None
+    return GpuSpec(_read_select(select), "disabled" if mig == "disabled" else slices)
+
+
+def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
+    if select == "all":
+        return "all"
+    if isinstance(select, Mapping) and len(select) == 1:
+        key, value = next(iter(select.items()))
+        if key in SELECTORS and isinstance(value, str | int):
+            return key, value
+    raise ValueError(f"not a selector of a GPU: {select!r}")
+
+
+def _read_slice(stated: Json) -> SliceSpec:
+    if not isinstance(stated, Mapping):
+        raise ValueError(f"not a slice: {stated!r}")
+    return SliceSpec(str(stated["name"]), str(stated["profile"]))
+
+
+def spec(plan: PlanFile, host: Host) -> Told:
+    """The spec door: every logical GPU of this node, and what is wrong with how it is written."""
+    desired: list[Desired] = []
+    diagnostics: list[Diagnostic] = []
+    for name, gpu in plan.gpus.items():
+        if not on_node(gpu.nodes, host):
+            continue
+        faults = [*_faults(name, gpu, plan)]
+        diagnostics.extend(faults)
+        if any(fault.severity is Severity.ERROR for fault in faults):
+            continue
+        wanted = GpuSpec(_select(gpu.select), _mig(gpu))
+        desired.append(Desired(Address(host.name, "gpu", name), wanted.to_json(), where=plan.where("gpus", name)))
+    return desired, diagnostics
+
+
+def _select(select: Select | Literal["all"]) -> tuple[str, str | int] | Literal["all"]:
+    return "all" if select == "all" else _stated(select)[0]
+
+
+def _stated(select: Select) -> list[tuple[str, str | int]]:
+    return [(key, value) for key in SELECTORS if (value := getattr(select, key)) is not None]
+
+
+def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
+    if gpu.mig is None or gpu.mig == "disabled":
+        return gpu.mig
+    return tuple(SliceSpec(name, profile) for name, profile in slice_names(gpu.mig))
+
+
+def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
+    if gpu.select != "all" and len(_stated(gpu.select)) != 1:
+        yield Diagnostic(
+            "A GPU needs exactly one selector",
+            f"The GPU {name} states {' and '.join(key for key, _ in _stated(gpu.select)) or 'none'}.",
+            "Write one of index, uuid, pci, model; or select: all.",
+            plan.where("gpus", name, "select"),
+        )
+    if isinstance(gpu.mig, Mapping) and not gpu.mig:
+        yield Diagnostic(
+            "MIG without slices",
+            f"With MIG mode on and no slice, no program can use the GPU {name}.",
+            "Write the slices, `mig: disabled`, or leave mig out to leave the GPU as it is.",
+            plan.where("gpus", name, "mig"),
+            severity=Severity.WARNING,
+        )
+    for part, profile in slice_names(gpu.mig):
+        if not _PROFILE.match(profile):
+            yield _no_profile(name, part, profile, plan.where("gpus", name, "mig", part.partition("[")[0]))
+
+
+def _no_profile(gpu: str, part: str, profile: str, where: Location) -> Diagnostic:
+    return Diagnostic(
+        "Not the name of a GPU instance profile",
+        f"The slice {part} of the GPU {gpu} has the profile {profile!r}.",
+        "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me.",
+        where,
+    )

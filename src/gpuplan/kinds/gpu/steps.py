@@ -1,0 +1,127 @@
+"""Steps of the gpu room: each with all that the apply door needs, in JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gpuplan.catalog.boards import find_board
+from gpuplan.kinds.gpu import memory
+from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
+from gpuplan.kinds.gpu.units import Unit
+from gpuplan.model.address import Address
+from gpuplan.model.change import Step, Verb
+from gpuplan.model.value import Json
+
+
+@dataclass(frozen=True)
+class Makings:
+    """Builds the steps of one GPU."""
+
+    unit: Unit
+    found_on: bool
+    """Whether MIG mode was on before gpuplan first came."""
+    forgets: bool = False
+    """The GPU is no longer in the plan file: with the last step everything about it is forgotten."""
+
+    def all(self, plan: Arrangement, mode: bool | None) -> tuple[Step, ...]:
+        """Every step from what stands to `plan`; `mode` is the MIG mode to be set, None where it stays."""
+        steps = [*self._renames(plan), *self._destroys(plan)]
+        if mode is not None:
+            steps.append(self._mode(mode))
+        steps += [*self._repairs(plan), *(self._create(new) for new in plan.create)]
+        return (*steps[:-1], self._last(steps[-1])) if steps and self.forgets else tuple(steps)
+
+    def _last(self, step: Step) -> Step:
+        arguments: dict[str, Json] = {**step.arguments, "forget_gpu": True}
+        return replace(step, arguments=arguments)
+
+    def _step(
+        self, name: str, verb: Verb, title: str, arguments: Mapping[str, Json], **sets: tuple[Address, ...]
+    ) -> Step:
+        common = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found_on}
+        arguments = {**common, **arguments}
+        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, **sets)
+
+    def _mode(self, on: bool) -> Step:
+        board = find_board(self.unit.gpu.name)
+        resets = " (resets the GPU)" if board is not None and board.needs_reset_for_mode else ""
+        title = f"turn MIG mode {'on' if on else 'off'}{resets}"
+        gpu = (self.unit.address,)
+        return self._step("mode", Verb.UPDATE, title, {"act": "mode", "enabled": on}, makes=gpu, frees=gpu)
+
+    def _destroys(self, plan: Arrangement) -> Iterator[Step]:
+        made = tuple(self.unit.address.part(new.name) for new in plan.create)
+        taken_over = {self.unit.address.part(name) for name in plan.keep}
+        for one in plan.going:
+            part, instance = one.part(self.unit), one.instance
+            forget = str(one.made) if one.made and one.made not in taken_over else None
+            yield self._step(
+                f"destroy-{part.name.rpartition('/')[2]}",
+                Verb.DELETE,
+                f"destroy slice {_called(one)}",
+                {
+                    "act": "destroy",
+                    "instance": instance.id,
+                    "profile_id": instance.profile_id,
+                    "profile": instance.profile,
+                    "start": instance.start,
+                    "forget": forget,
+                },
+                frees=tuple(dict.fromkeys((part, *made))),
+            )
+
+    def _create(self, new: New) -> Step:
+        part = self.unit.address.part(new.name)
+        wanted = {each.name: each.profile for each in self.unit.spec.slices}
+        arguments: Mapping[str, Json] = {
+            "act": "create",
+            "slice": new.name,
+            "profile": new.profile,
+            "start": new.start,
+            "wanted": [[name, profile] for name, profile in wanted.items()],
+        }
+        return self._step(
+            f"create-{new.name}", Verb.CREATE, f"create slice {new.name} ({new})", arguments, makes=(part,)
+        )
+
+    def _repairs(self, plan: Arrangement) -> Iterator[Step]:
+        for name, one in plan.keep.items():
+            if one.instance.devices:
+                continue
+            part = self.unit.address.part(name)
+            yield self._step(
+                f"create-{name}",
+                Verb.CREATE,
+                f"give slice {name} ({one.instance}) its compute instance",
+                {"act": "repair", "profile": one.instance.profile, "start": one.instance.start},
+                makes=(part,),
+            )
+
+    def _renames(self, plan: Arrangement) -> Iterator[Step]:
+        renamed = {name: one for name, one in renames(self.unit, plan).items() if one.made}
+        if not renamed:
+            return
+        old = ", ".join(f"{one.made.name} is now {name}" for name, one in renamed.items() if one.made)
+        facts: Mapping[str, Json] = {
+            str(self.unit.address.part(name)): memory.slice_fact(
+                self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size
+            )
+            for name, one in renamed.items()
+        }
+        arguments: Mapping[str, Json] = {
+            "act": "rename",
+            "forget": [str(one.made) for one in renamed.values()],
+            "remember": facts,
+        }
+        yield self._step("rename", Verb.UPDATE, f"remember that slice {old}", arguments)
+
+
+def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:
+    """Slices that stay as they are and have another name from now on."""
+    return {name: one for name, one in plan.keep.items() if one.made and one.made != unit.address.part(name)}
+
+
+def _called(one: Standing) -> str:
+    name = one.made.name.rpartition("/")[2] if one.made else ""
+    return f"{name} ({one.instance})" if name else str(one.instance)

@@ -1,0 +1,76 @@
+"""Who uses a GPU or a slice: containers of this plan file, which follow a change, and strangers, who do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuplan.kinds.gpu.placement import Hold
+from gpuplan.kinds.gpu.read import Container, Gpu, Instance, ObservedGpus, Process
+from gpuplan.model.snapshot import ProbeError
+
+
+@dataclass(frozen=True)
+class Users:
+    """What uses something, in words."""
+
+    ours: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Everybody."""
+        return (*self.ours, *self.strangers)
+
+    def hold(self, made: bool) -> Hold:
+        """How much speaks for leaving an instance with these users alone."""
+        if self.strangers:
+            return Hold.BUSY
+        if not made:
+            return Hold.UNMANAGED
+        return Hold.SERVING if self.ours else Hold.IDLE
+
+
+def of_instance(observed: ObservedGpus, gpu: Gpu, instance: Instance, plan: str) -> Users:
+    """Who uses one slice: its processes, and the running containers that were given it."""
+    running = [each for each in _processes(gpu) if each.instance == instance.id]
+    given = [each for each in observed.containers.values() if set(each.devices) & set(instance.devices)]
+    return _users(running, given, observed, plan)
+
+
+def of_gpu(observed: ObservedGpus, gpu: Gpu, plan: str) -> Users:
+    """Who uses a GPU or any slice of it."""
+    names = {gpu.uuid, str(gpu.index), *_devices(gpu)}
+    given = [each for each in observed.containers.values() if each.every or set(each.devices) & names]
+    return _users(_processes(gpu), given, observed, plan)
+
+
+def running(observed: ObservedGpus, gpu: Gpu, instance: Instance | None) -> tuple[str, ...]:
+    """Whose processes run on an instance, or anywhere on the GPU where none is given."""
+    there = [each for each in _processes(gpu) if instance is None or each.instance == instance.id]
+    return _users(there, (), observed, "").strangers
+
+
+def _processes(gpu: Gpu) -> tuple[Process, ...]:
+    return () if isinstance(gpu.processes, ProbeError) else gpu.processes
+
+
+def _devices(gpu: Gpu) -> Iterable[str]:
+    live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
+    return (device for instance in live for device in instance.devices)
+
+
+def _users(running: Iterable[Process], given: Iterable[Container], observed: ObservedGpus, plan: str) -> Users:
+    ours: dict[str, None] = {}
+    strangers: dict[str, None] = {}
+    for container in given:
+        (ours if plan and container.plan == plan else strangers)[f"container {container.name}"] = None
+    for process in running:
+        home = observed.containers.get(process.container or "")
+        if home is not None:
+            (ours if plan and home.plan == plan else strangers)[f"container {home.name}"] = None
+        elif process.container:
+            strangers[f"{process.name} (pid {process.pid}) in container {process.container[:12]}"] = None
+        else:
+            strangers[f"process {process.name} (pid {process.pid})"] = None
+    return Users(tuple(ours), tuple(strangers))

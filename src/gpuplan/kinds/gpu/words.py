@@ -1,0 +1,115 @@
+"""What is said about GPUs that cannot be read, found, changed or filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from gpuplan.model.diagnostic import Diagnostic, Location
+
+if TYPE_CHECKING:
+    from gpuplan.kinds.gpu.placement import Shortage
+    from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
+    from gpuplan.model.address import Address
+    from gpuplan.model.resource import Desired
+    from gpuplan.model.snapshot import ProbeError
+
+_REMEDIES = {
+    "no_library": "Install the NVIDIA driver on the node; libnvidia-ml.so.1 comes with it.",
+    "no_driver": "Load the NVIDIA driver on the node, then try again.",
+    "driver_mismatch": "The driver was upgraded while the old one is loaded: reboot the node, then try again.",
+    "no_permission": "Let gpuplan become root on the node: ansible_become: true.",
+    "gpu_is_lost": "The GPU fell off the bus; look at the kernel's log, then reboot the node.",
+    "timeout": "The driver did not answer in time; look for processes in state D and at the kernel's log on the node.",
+}
+_LAST_REMEDY = "Run nvidia-smi on the node and look at the kernel's log there."
+
+
+def listed(words: Iterable[str]) -> str:
+    """“a, b and c”."""
+    *first, last = [*words] or ["none"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def unread(address: Address, error: ProbeError, what: str = "GPUs") -> Diagnostic:
+    """A GPU, or part of what it should say, that could not be read."""
+    return Diagnostic(
+        "GPUs could not be read",
+        f"The {what} of {address.node} could not be read: {error.text}.",
+        _REMEDIES.get(error.code, _LAST_REMEDY),
+        address=str(address),
+    )
+
+
+def no_gpu(desired: Desired, sought: str, observed: ObservedGpus) -> Diagnostic:
+    """A selector that means no GPU."""
+    there = listed(f"{gpu.index}: {gpu.name} ({gpu.uuid}, {gpu.pci})" for gpu in observed.gpus)
+    return Diagnostic(
+        "No such GPU",
+        f"{observed.node} has no GPU with {sought}. There: {there}.",
+        "Correct the selector in the plan file, or look why the GPU is not there.",
+        desired.where,
+        str(desired.address),
+    )
+
+
+def many_gpus(desired: Desired, sought: str, matching: Sequence[Gpu]) -> Diagnostic:
+    """A selector that means more than one GPU."""
+    return Diagnostic(
+        "A selector means more than one GPU",
+        f"{sought} means {listed(f'{gpu.index} ({gpu.name}, {gpu.uuid})' for gpu in matching)}.",
+        "Select by index, uuid or pci, or write select: all.",
+        desired.where,
+        str(desired.address),
+    )
+
+
+def no_mig(address: Address, gpu: Gpu, where: Location | None) -> Diagnostic:
+    """Slices on a GPU that cannot be cut."""
+    return Diagnostic(
+        "This GPU has no MIG",
+        f"{address.name} is to be cut into slices, but it is an {gpu.name}, which cannot be.",
+        "Select another GPU, or leave mig out.",
+        where,
+        str(address),
+    )
+
+
+def unknown_profile(address: Address, name: str, wanted: str, gpu: Gpu, where: Location | None) -> Diagnostic:
+    """A profile that this GPU does not have, with those that it has, the nearest first."""
+    names = [profile.name for profile in gpu.profiles]
+    nearest = get_close_matches(wanted, names, n=len(names), cutoff=0.6)
+    valid = [*nearest, *(each for each in names if each not in nearest)]
+    return Diagnostic(
+        "This GPU does not have the profile",
+        f"The slice {name} of {address.name} is to be {wanted}, which this {gpu.name} does not have."
+        f" It has {listed(valid)}.",
+        f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out.",
+        where,
+        str(address),
+    )
+
+
+def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None) -> Diagnostic:
+    """Slices that do not fit together."""
+    return Diagnostic(
+        "The slices do not fit on the GPU",
+        f"The slices of {address.name} cannot stand on one {gpu.name} together: {short.resource}.",
+        f"Of those written, {listed(short.fitting)} fit together; take the others away or make them smaller.",
+        where,
+        str(address),
+    )
+
+
+def needs_reset(address: Address, gpu: Gpu, holders: Sequence[str]) -> Diagnostic:
+    """A mode that was changed and has not taken effect."""
+    now, then = ("on", "off") if gpu.current else ("off", "on")
+    held = f" It is held by {listed(holders)}." if holders else ""
+    return Diagnostic(
+        "A GPU waits for a reset",
+        f"MIG mode of {address.name} ({gpu.uuid}) is {now} and will be {then} after a reset of the GPU.{held}",
+        f"Stop what holds the GPU (also monitors such as DCGM), then run `nvidia-smi --gpu-reset -i {gpu.uuid}` on"
+        " the node, or reboot it.",
+        address=str(address),
+    )
