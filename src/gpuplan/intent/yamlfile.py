@@ -79,7 +79,7 @@ def read_document(file: str, foreign_tags: Collection[str] = ()) -> Document:
     Raises:
         Problem: the file cannot be read, is too large, is not YAML, or holds what is not plain data: all such faults.
     """
-    text = _text(file)
+    text = read_text(file)
     root = _compose(file, text)
     if root is None:
         where = Location(file)
@@ -111,7 +111,12 @@ def _compose(file: str, text: str) -> Node | None:
         loader.dispose()
 
 
-def _text(file: str) -> str:
+def read_text(file: str) -> str:
+    """The whole file as text.
+
+    Raises:
+        Problem: it cannot be read, is larger than 4 MiB, or is not UTF-8.
+    """
     where = Location(file)
     try:
         with Path(file).open("rb") as stream:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuplan.model.diagnostic import Location
+from gpuplan.model.diagnostic import Diagnostic, Location
 from gpuplan.model.value import JsonObject
 
 
@@ -51,3 +51,5 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Group name → names of its hosts, children's included; holds `all`."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """What the inventory says and gpuplan does not heed; to be shown once."""
