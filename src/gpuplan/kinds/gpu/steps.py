@@ -39,7 +39,7 @@ class Makings:
     def _step(
         self, name: str, verb: Verb, title: str, arguments: Mapping[str, Json], **sets: tuple[Address, ...]
     ) -> Step:
-        common = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found_on}
+        common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found_on}
         arguments = {**common, **arguments}
         return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, **sets)
 
