@@ -1,0 +1,114 @@
+"""Apply: does one step on a container, and believes only what a second look at the engine says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from gpuplan.kinds.container.bring import bring, image_address
+from gpuplan.kinds.container.faults import told
+from gpuplan.kinds.container.lifecycle import Making, make, remove, start, update
+from gpuplan.kinds.container.raw import mapping, texts
+from gpuplan.kinds.container.read import live
+from gpuplan.kinds.container.shape import ContainerSpec, from_json
+from gpuplan.kinds.container.standing import discard, halt
+from gpuplan.kinds.room import Hands, Memory
+from gpuplan.model.address import parse_address
+from gpuplan.model.change import Step
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.value import JsonObject, as_object
+
+
+def apply(step: Step, hands: Hands) -> Memory:
+    """Do one step of this room.
+
+    Raises:
+        Problem: it failed, or the second look does not show it.
+    """
+    return _ACTS[step.name](step, hands)
+
+
+def _bring(step: Step, hands: Hands) -> Memory:
+    return bring(_spec(step), step.address, hands)
+
+
+def _stop(step: Step, hands: Hands) -> Memory:
+    container = str(step.arguments["id"])
+    with told(str(step.address), "looking at the container"):
+        halt(live(mapping(hands.docker().inspect_container(container))), step.address, hands)
+        after = live(mapping(hands.docker().inspect_container(container)))
+    if after.busy:
+        detail = f"{after.name} was told to stop and is {after.status}."
+        raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
+    return ()
+
+
+def _make(step: Step, hands: Hands) -> Memory:
+    make(_making(step, hands))
+    return ()
+
+
+def _start(step: Step, hands: Hands) -> Memory:
+    start(_making(step, hands))
+    return ()
+
+
+def _update(step: Step, hands: Hands) -> Memory:
+    update(str(step.arguments["id"]), _making(step, hands))
+    return ()
+
+
+def _tidy(step: Step, hands: Hands) -> Memory:
+    for container in texts(step.arguments["ids"]):
+        with told(str(step.address), "looking at the container"):
+            found = live(mapping(hands.docker().inspect_container(container)))
+        if found.plan == hands.plan:
+            discard(found, step.address, hands)
+    return ()
+
+
+def _remove(step: Step, hands: Hands) -> Memory:
+    images = remove(step.address, hands)
+    return [(image_address(hands.node, image), None) for image in _take_away(images, step, hands)]
+
+
+def _take_away(images: tuple[str, ...], step: Step, hands: Hands) -> Iterator[str]:
+    """Remove those of the images that gpuplan had brought and that no container uses any more."""
+    from docker.errors import APIError
+
+    record = mapping(hands.look("record").probe("record").value)
+    remembered = {
+        parse_address(name).name for name in mapping(record.get("remembered")) if parse_address(name).kind == "image"
+    }
+    for image in images:
+        if image_address(hands.node, image).name not in remembered:
+            continue
+        with told(str(step.address), f"removing image {image}"):
+            if hands.docker().containers(all=True, filters={"ancestor": image}):
+                continue
+            try:
+                hands.docker().remove_image(image)
+                hands.say(f"removed image {image}")
+            except APIError as fault:
+                hands.say(f"image {image} stays: {fault.explanation}")
+        yield image
+
+
+def _making(step: Step, hands: Hands) -> Making:
+    gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
+    return Making(step.address, _spec(step), str(step.arguments.get("digest", "")), gpus, hands)
+
+
+def _spec(step: Step) -> ContainerSpec:
+    return from_json(as_object(step.arguments["spec"]))
+
+
+_ACTS: Mapping[str, Callable[[Step, Hands], Memory]] = {
+    "image": _bring,
+    "stop": _stop,
+    "create": _make,
+    "replace": _make,
+    "start": _start,
+    "update": _update,
+    "tidy": _tidy,
+    "remove": _remove,
+}

@@ -1,0 +1,83 @@
+"""Bound: a container's GPUs and slices as the gpu room resolved them, against those that it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuplan.kinds.container.devices import requested
+from gpuplan.kinds.container.read import Live, Observed
+from gpuplan.model.address import Address
+from gpuplan.model.change import FieldChange
+from gpuplan.model.resource import Circumstances
+from gpuplan.model.value import Later
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The devices of one container; `missing` names those that the gpu room could not resolve."""
+
+    devices: Mapping[Address, str | Later]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def later(self) -> tuple[Address, ...]:
+        """Slices that exist only after another step."""
+        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
+
+
+def bind(parts: Sequence[str], circumstances: Circumstances) -> Bound:
+    """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
+    devices: dict[Address, str | Later] = {}
+    missing: list[str] = []
+    for part in parts:
+        found = {address: uuid for address, uuid in circumstances.bindings.items() if _means(part, address)}
+        devices.update(found)
+        if not found:
+            missing.append(part)
+    return Bound(devices, tuple(missing))
+
+
+def comparable(live: Live, observed: Observed) -> bool:
+    """False where the container asks by index or for all, and not every GPU of the node is known."""
+    return observed.gpus.known or all(name.startswith(("GPU-", "MIG-")) for name in _has(live, observed))
+
+
+def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
+    """The difference in devices, and why."""
+    has = _has(live, observed)
+    before = sorted(has)
+    if bound.later:
+        names = ", ".join(address.name for address in bound.later)
+        return FieldChange("gpus", before, Later(f"UUID of {names}")), (
+            f"slice identity changed: {names} is made anew",
+        )
+    wanted = sorted(str(uuid) for uuid in bound.devices.values())
+    if wanted == before:
+        return None, ()
+    return FieldChange("gpus", before, list(wanted)), tuple(_why(bound, has, observed))
+
+
+def _has(live: Live, observed: Observed) -> frozenset[str]:
+    return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+
+
+def _why(bound: Bound, has: frozenset[str], observed: Observed) -> Iterator[str]:
+    gone = sorted(has - observed.gpus.uuids) if observed.gpus.known else []
+    for uuid in gone:
+        yield f"slice identity changed: the container holds {uuid}, which no longer exists"
+    if not bound.devices:
+        yield "it has GPUs, and the plan file gives it none"
+    elif not gone:
+        yield "it has other GPUs than the plan file gives it"
+
+
+def _means(part: str, address: Address) -> bool:
+    if address.kind != "gpu":
+        return False
+    if address.name == part:
+        return True
+    name, _, rest = part.partition("/")
+    pattern = re.escape(name.removesuffix("[*]")) + r"\[\d+\]" + (re.escape(f"/{rest}") if rest else "")
+    return re.fullmatch(pattern, address.name) is not None

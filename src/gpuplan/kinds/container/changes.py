@@ -1,0 +1,141 @@
+"""Changes: what becomes of one container, decided from its differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuplan.kinds.container.canonical import wanted_fields
+from gpuplan.kinds.container.differences import Differences, differences
+from gpuplan.kinds.container.env import wanted_env
+from gpuplan.kinds.container.images import find
+from gpuplan.kinds.container.read import Live, Observed
+from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.kinds.container.steps import (
+    Wanted,
+    create_step,
+    image_step,
+    remove_step,
+    replace_step,
+    start_step,
+    stop_step,
+    tidy_step,
+    update_step,
+)
+from gpuplan.kinds.container.strangers import held_ports
+from gpuplan.model.address import Address
+from gpuplan.model.change import Action, Change, FieldChange, Step
+from gpuplan.model.resource import Circumstances
+from gpuplan.model.value import Later
+
+_LIVE = frozenset({"restart", "memory", "cpus"})
+"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
+_IN_PLACE = frozenset({"state", "name", "leftover"}) | _LIVE
+
+
+def create(wanted: Wanted, observed: Observed) -> Change:
+    """The container is not there."""
+    spec = wanted.spec
+    fields = [FieldChange("image", None, spec.image)]
+    if wanted.bound.later:
+        names = ", ".join(address.name for address in wanted.bound.later)
+        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
+    elif wanted.bound.devices:
+        fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
+    fields.extend(FieldChange(path, None, value) for path, value in wanted_fields(spec).items())
+    fields.extend(wanted_env(spec.env))
+    name = wanted.address.name
+    return Change(
+        wanted.address,
+        Action.CREATE,
+        tuple(fields),
+        disturbs={wanted.address: f"container {name} is created"},
+        steps=(*_image(wanted, observed), create_step(wanted)),
+    )
+
+
+def follow(
+    wanted: Wanted,
+    recorded: ContainerSpec | None,
+    live: Live,
+    extra: Sequence[Live],
+    observed: Observed,
+    circumstances: Circumstances,
+) -> Change | None:
+    """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
+    found = differences(wanted.spec, recorded, live, wanted.bound, observed, circumstances)
+    disturbance = _disturbance(wanted, circumstances)
+    fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
+    reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
+    if disturbance is None and not fields:
+        return None
+    if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
+        return _replaced(wanted, live, Differences(fields, reasons), disturbance, observed)
+    return _updated(wanted, live, Differences(fields, reasons), extra)
+
+
+def remove(role: str, ours: Sequence[Live], circumstances: Circumstances) -> Change:
+    """The container is not wanted any more."""
+    address = Address(circumstances.node, "container", role)
+    recorded = circumstances.record.resources.get(address)
+    held = [port for live in ours for port in held_ports(live)]
+    images = dict.fromkeys(live.image for live in ours)
+    return Change(
+        address,
+        Action.DELETE,
+        tuple(FieldChange("image", image, None) for image in images),
+        interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
+        disturbs={address: f"container {role} is removed"},
+        steps=(remove_step(address, held, recorded.needs if recorded else ()),),
+    )
+
+
+def _in_place(change: FieldChange) -> bool:
+    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+
+
+def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
+    """The GPU resource whose change takes the container along, and why."""
+    for need in wanted.bound.devices:
+        for disturbed, why in circumstances.disturbed.items():
+            if disturbed.covers(need):
+                return Address(need.node, "gpu", need.name.partition("/")[0]), why
+    return None
+
+
+def _replaced(
+    wanted: Wanted, live: Live, found: Differences, disturbance: tuple[Address, str] | None, observed: Observed
+) -> Change:
+    name = wanted.address.name
+    follows = disturbance is not None and all(change.path in ("gpus", "state") for change in found.fields)
+    return Change(
+        wanted.address,
+        Action.REPLACE,
+        found.fields,
+        reasons=tuple(dict.fromkeys((*found.reasons, *([disturbance[1]] if disturbance else [])))),
+        interrupts=(f"container {name} stops",) if live.status == "running" else (),
+        disturbs={wanted.address: f"container {name} is replaced"},
+        cause=disturbance[0] if disturbance and follows else None,
+        steps=(
+            *_image(wanted, observed),
+            *([stop_step(wanted, live, held_ports(live))] if live.busy else []),
+            replace_step(wanted),
+        ),
+    )
+
+
+def _updated(wanted: Wanted, live: Live, found: Differences, extra: Sequence[Live]) -> Change:
+    paths = {change.path for change in found.fields}
+    steps: list[Step] = []
+    if paths & (_LIVE | {"name"}):
+        steps.append(update_step(wanted, live))
+    if "state" in paths:
+        steps.append(start_step(wanted))
+    if extra:
+        steps.append(tidy_step(wanted, extra))
+    started = {wanted.address: f"container {wanted.address.name} is started"} if "state" in paths else {}
+    return Change(wanted.address, Action.UPDATE, found.fields, found.reasons, disturbs=started, steps=tuple(steps))
+
+
+def _image(wanted: Wanted, observed: Observed) -> Iterator[Step]:
+    if wanted.spec.pull == "always" or find(wanted.spec.image, observed.images) is None:
+        yield image_step(wanted)

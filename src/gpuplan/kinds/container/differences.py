@@ -1,0 +1,105 @@
+"""Differences: everything in which one container is not what its spec states, with the reasons in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuplan.kinds.container.bound import Bound, compare_devices
+from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, wanted_fields
+from gpuplan.kinds.container.env import compare_env
+from gpuplan.kinds.container.images import canonical_name, find
+from gpuplan.kinds.container.read import Live, Observed
+from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.model.change import FieldChange
+from gpuplan.model.resource import Circumstances
+
+_DEFAULTS = {"restart": "no", "network": "bridge", "ipc": "private"}
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differing fields, and why each that needs words differs."""
+
+    fields: tuple[FieldChange, ...]
+    reasons: tuple[str, ...]
+
+
+def differences(
+    spec: ContainerSpec,
+    recorded: ContainerSpec | None,
+    live: Live,
+    bound: Bound,
+    observed: Observed,
+    circumstances: Circumstances,
+) -> Differences:
+    """Compare one container. Only what is stated now, or was when it was last applied, takes part."""
+    image = observed.image(live.image_id)
+    found: list[FieldChange] = []
+    reasons: list[str] = []
+    for change, words in (
+        _name(live),
+        _state(live),
+        _image(spec, live, observed),
+        compare_devices(bound, live, observed),
+    ):
+        found.extend([change] if change else [])
+        reasons.extend(words)
+    found.extend(_fields(spec, recorded, live, observed))
+    env = compare_env(spec.env, recorded.env if recorded else {}, live, image, circumstances.secrets)
+    found.extend(sorted(env, key=lambda change: change.path))
+    return Differences(tuple(found), tuple(reasons))
+
+
+def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
+    if live.name == live.role:
+        return None, ()
+    why = "a replacement was interrupted" if live.leftover else "it was renamed"
+    return FieldChange("name", live.name, live.role), (why,)
+
+
+def _state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
+    if live.status == "running":
+        return None, ()
+    memory = ", out of memory" if live.oom_killed else ""
+    words = {
+        "created": "it was created and has not been started",
+        "paused": "it is paused",
+        "restarting": f"it is in a restart loop: {live.restarts} restarts, last exit code {live.exit_code}{memory}",
+    }.get(live.status, f"it ended with exit code {live.exit_code}{memory}")
+    error = (f"the engine says: {live.error.strip().splitlines()[-1]}",) if live.error.strip() else ()
+    return FieldChange("state", live.status, "running"), (words, *error)
+
+
+def _image(spec: ContainerSpec, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
+    same_name = canonical_name(live.image) == canonical_name(spec.image)
+    wanted = find(spec.image, observed.images)
+    if wanted is None:
+        return (None, ()) if same_name else (FieldChange("image", live.image, spec.image), ())
+    if wanted.id == live.image_id:
+        return None, ()
+    if not same_name:
+        return FieldChange("image", live.image, spec.image), ()
+    before, after = (f"{spec.image} ({_short(each)})" for each in (live.image_id, wanted.id))
+    return FieldChange("image", before, after), ("the tag moved: it names another image of this node now",)
+
+
+def _short(image_id: str) -> str:
+    return image_id.removeprefix("sha256:")[:12]
+
+
+def _fields(
+    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: Observed
+) -> Iterator[FieldChange]:
+    image = observed.image(live.image_id)
+    wanted = {**(image_fields(image, spec) if image else {}), **wanted_fields(spec)}
+    before = wanted_fields(recorded) if recorded else {}
+    has = live_fields(live, image)
+    for path, value in sorted(wanted.items()):
+        if has.get(path) != value:
+            yield FieldChange(path, has.get(path), value)
+    for path in sorted(has.keys() - wanted.keys()):
+        owned = path.startswith(OWNED) and (image is not None or not path.startswith("labels."))
+        dropped = path in before and has[path] == before[path] != _DEFAULTS.get(path)
+        if owned or (dropped and (image is None or path not in FROM_IMAGE)):
+            yield FieldChange(path, has[path], None)

@@ -1,0 +1,115 @@
+"""Faults: what the engine says when it refuses, turned into what is wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gpuplan.model.diagnostic import Diagnostic, Problem
+
+
+@dataclass(frozen=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    summary: str
+    fix: str
+
+
+def _rule(pattern: str, summary: str, fix: str) -> _Rule:
+    return _Rule(re.compile(pattern, re.IGNORECASE), summary, fix)
+
+
+_RULES = (
+    _rule(
+        r"container name .* is already in use",
+        "The container's name is taken",
+        "Rename or remove the container that has it, or choose another name in the plan file.",
+    ),
+    _rule(
+        r"port is already allocated|address already in use",
+        "A host port is taken",
+        "Find who listens there (docker ps; ss -ltnp on the node), or publish another port.",
+    ),
+    _rule(
+        r"manifest.* (unknown|not found)|not found: manifest|no such image|repository .* not found|does not exist",
+        "The image was not found",
+        "Check the name and the tag of the image, and that the node reaches its registry.",
+    ),
+    _rule(
+        r"denied|unauthorized|authentication required|no basic auth",
+        "The registry refused to give the image",
+        "Log in to the registry where gpuplan runs (docker login), and check the name of the image.",
+    ),
+    _rule(
+        r"could not select device driver",
+        "The engine cannot give GPUs to containers",
+        "Install nvidia-container-toolkit on the node, then restart Docker: systemctl restart docker.",
+    ),
+    _rule(
+        r"unknown runtime|unknown or invalid runtime",
+        "The engine does not have that runtime",
+        "Run nvidia-ctk runtime configure --runtime=docker on the node, then restart Docker.",
+    ),
+    _rule(
+        r"unknown device|device error|no such device",
+        "A GPU or slice of the container is not on the node",
+        "It went away in the meantime; run gpuplan plan again.",
+    ),
+    _rule(
+        r"no space left on device|disk quota",
+        "The node's disk is full",
+        "Make room where Docker keeps its images: docker system df tells what takes it.",
+    ),
+    _rule(
+        r"network .* not found",
+        "The container's network does not exist",
+        "Create it on the node: docker network create NAME.",
+    ),
+    _rule(
+        r"dial tcp|no such host|i/o timeout|connection refused|tls|x509",
+        "The registry was not reached",
+        "Check from the node that the registry answers, its proxy settings, and its certificate.",
+    ),
+    _rule(
+        r"permission denied",
+        "The engine may not be used",
+        "Put the user into the group docker, or set ansible_become: true in the inventory.",
+    ),
+)
+
+
+@contextmanager
+def told(address: str, doing: str) -> Iterator[None]:
+    """Within it, whatever the engine or the way to it raises becomes a Problem that says what to do.
+
+    Raises:
+        Problem: in place of the SDK's errors.
+    """
+    import requests
+    from docker.errors import APIError, DockerException
+
+    try:
+        yield
+    except APIError as fault:
+        raise Problem(explain(address, doing, str(fault.explanation or fault))) from fault
+    except (DockerException, requests.RequestException, OSError) as fault:
+        raise Problem(_unreachable(address, doing, str(fault))) from fault
+
+
+def explain(address: str, doing: str, said: str) -> Diagnostic:
+    """The engine's words with the next step for them."""
+    line = " ".join(said.split())
+    for rule in _RULES:
+        if rule.pattern.search(line):
+            return Diagnostic(rule.summary, f"{doing}: {line}", rule.fix, address=address)
+    return Diagnostic(
+        "The Docker engine refused", f"{doing}: {line}", "Look at journalctl -u docker on the node.", address=address
+    )
+
+
+def _unreachable(address: str, doing: str, said: str) -> Diagnostic:
+    line = " ".join(said.split())
+    fix = "See that the engine runs (systemctl status docker), and that the user may use it (group docker)."
+    return Diagnostic("The Docker engine did not answer", f"{doing}: {line}", fix, address=address)

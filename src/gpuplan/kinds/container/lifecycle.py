@@ -1,0 +1,166 @@
+"""Lifecycle: makes, replaces, starts and removes one container; the one before is kept until the new one serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuplan.kinds.container.engine import Engine, post_update
+from gpuplan.kinds.container.faults import told
+from gpuplan.kinds.container.lookup import devices_now
+from gpuplan.kinds.container.payload import Owner, limits, payload, restart_policy
+from gpuplan.kinds.container.raw import mapping, mappings, whole
+from gpuplan.kinds.container.read import OLD, live
+from gpuplan.kinds.container.ready import wait_ready
+from gpuplan.kinds.container.shape import ContainerSpec, EnvValue
+from gpuplan.kinds.container.standing import come_back, discard, halt, named, of_ours, rename, step_aside
+from gpuplan.kinds.room import Hands
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.value import Json
+
+
+@dataclass(frozen=True)
+class Making:
+    """What it takes to make one container."""
+
+    address: Address
+    spec: ContainerSpec
+    digest: str
+    gpus: Mapping[str, Json]
+    hands: Hands
+
+    @property
+    def name(self) -> str:
+        """Its name on the node."""
+        return self.address.name
+
+
+def make(making: Making) -> None:
+    """Create, start and wait; whatever of ours has the name steps aside until then, and comes back on failure.
+
+    Raises:
+        Problem: it did not come up; says what became of the one before.
+    """
+    address, hands = making.address, making.hands
+    devices = devices_now(making.gpus, address, hands)
+    step_aside(address, hands)
+    try:
+        container = _create(making, devices)
+        _start(making, container)
+        wait_ready(container, address, making.spec, hands)
+    except Problem as problem:
+        raise Problem((*problem.diagnostics, *come_back(address, hands))) from problem
+    tidy(address, hands)
+
+
+def start(making: Making) -> None:
+    """Start the container that is there.
+
+    Raises:
+        Problem: it did not come up; where a replacement was interrupted, the one before is back.
+    """
+    address, hands = making.address, making.hands
+    found = named(making.name, address, hands)
+    if found is None:
+        raise Problem(_gone(making))
+    try:
+        if found.busy:
+            halt(found, address, hands)
+        _start(making, found.id)
+        wait_ready(found.id, address, making.spec, hands)
+    except Problem as problem:
+        back = come_back(address, hands) if named(making.name + OLD, address, hands) else ()
+        raise Problem((*problem.diagnostics, *back)) from problem
+
+
+def update(container: str, making: Making) -> None:
+    """Rename, and set what the engine can set on a container that runs.
+
+    Raises:
+        Problem: the engine refused.
+    """
+    engine = making.hands.docker()
+    spec = making.spec
+    with told(str(making.address), f"updating {making.name}"):
+        current = live(mapping(engine.inspect_container(container)))
+        if current.name != making.name:
+            rename(current, making.name, making.address, making.hands)
+        policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
+        if body := {**limits(spec), **policy}:
+            post_update(engine, container, body)
+
+
+def remove(address: Address, hands: Hands) -> tuple[str, ...]:
+    """Stop and remove everything of ours with this name; answers the images that it ran.
+
+    Raises:
+        Problem: the engine refused, or a second look still finds it.
+    """
+    ours = of_ours(address, hands)
+    for each in ours:
+        discard(each, address, hands)
+    if left := of_ours(address, hands):
+        names = ", ".join(each.name for each in left)
+        raise Problem(Diagnostic("A container was not removed", f"{names} is still there.", address=str(address)))
+    return tuple(dict.fromkeys(each.image for each in ours))
+
+
+def tidy(address: Address, hands: Hands) -> None:
+    """Remove what replacements left beside the container that stands."""
+    for each in of_ours(address, hands):
+        if each.name != address.name:
+            discard(each, address, hands)
+
+
+def _create(making: Making, devices: Sequence[str]) -> str:
+    hands, spec, address = making.hands, making.spec, making.address
+    repository = ""
+    if spec.triton:
+        repository = str(hands.agent("repository.prepare", plan=hands.plan, container=address.name)["path"])
+    env = {name: _revealed(value, hands) for name, value in spec.env.items()}
+    body = payload(spec, Owner(hands.plan, address.name, making.digest), devices, env, repository)
+    with told(str(address), f"creating {address.name}"):
+        engine: Engine = hands.docker()
+        created = engine.create_container_from_config(body, address.name)
+    hands.say(f"created {address.name}")
+    return str(created["Id"])
+
+
+def _revealed(value: EnvValue, hands: Hands) -> str:
+    return value if isinstance(value, str) else hands.secret(value["secret"])
+
+
+def _start(making: Making, container: str) -> None:
+    try:
+        with told(str(making.address), f"starting {making.name}"):
+            making.hands.docker().start(container)
+    except Problem as problem:
+        raise Problem([_with_holder(each, making) for each in problem.diagnostics]) from problem
+    making.hands.say(f"started {making.name}")
+
+
+def _with_holder(diagnostic: Diagnostic, making: Making) -> Diagnostic:
+    """The same, naming the container that holds the port which could not be bound."""
+    match = re.search(r":(\d+) failed: port is already allocated", diagnostic.detail)
+    if match is None:
+        return diagnostic
+    with told(str(making.address), "looking for the holder of the port"):
+        listed = making.hands.docker().containers()
+    holders = [each["Names"][0].strip("/") for each in listed if int(match[1]) in _public(each)]
+    named_too = f" {', '.join(holders)} publishes {match[1]}." if holders else ""
+    return replace(diagnostic, detail=diagnostic.detail + named_too)
+
+
+def _public(listed: Mapping[str, Json]) -> set[int]:
+    return {whole(port.get("PublicPort")) for port in mappings(listed.get("Ports"))}
+
+
+def _gone(making: Making) -> Diagnostic:
+    return Diagnostic(
+        "A container went away",
+        f"{making.name} was there when the change set was made, and is not any more.",
+        "Run gpuplan plan again.",
+        address=str(making.address),
+    )

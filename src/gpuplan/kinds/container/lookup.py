@@ -1,0 +1,58 @@
+"""Lookup: the UUIDs of a container's devices at the moment when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuplan.kinds.container.devices import read_gpus
+from gpuplan.kinds.container.raw import mapping, mappings, whole
+from gpuplan.kinds.room import Hands
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import Json, JsonObject
+
+
+def devices_now(gpus: Mapping[str, Json], address: Address, hands: Hands) -> tuple[str, ...]:
+    """UUIDs of the parts, where `gpus` has those that were already known when the change set was made.
+
+    A slice is where the gpu room remembers to have put it; the node says which MIG device stands there now.
+
+    Raises:
+        Problem: one is not on the node.
+    """
+    if not gpus:
+        return ()
+    snapshot = hands.look("gpu", "record")
+    remembered = mapping(mapping(snapshot.probe("record").value).get("remembered"))
+    there = read_gpus(snapshot).uuids
+    found: dict[str, str] = {}
+    for part, known in gpus.items():
+        fact = mapping(remembered.get(str(Address(address.node, "gpu", part))))
+        uuid = _standing(fact, snapshot) or str(known or "")
+        if uuid not in there:
+            raise Problem(_gone(part, address))
+        found[part] = uuid
+    return tuple(found.values())
+
+
+def _standing(fact: JsonObject, snapshot: Snapshot) -> str:
+    """The device that stands where a slice is remembered to be; the GPU itself where the fact is of a GPU."""
+    if "start" not in fact:
+        return str(fact.get("uuid") or "")
+    for gpu in mappings(mapping(snapshot.probe("gpu").value).get("gpus")):
+        if gpu.get("uuid") != fact.get("gpu"):
+            continue
+        for instance in mappings(gpu.get("instances")):
+            if instance.get("profile") == fact.get("profile") and whole(instance.get("start")) == whole(fact["start"]):
+                return next((str(each["uuid"]) for each in mappings(instance.get("compute_instances"))), "")
+    return ""
+
+
+def _gone(part: str, address: Address) -> Diagnostic:
+    return Diagnostic(
+        "A GPU or slice of the container is not on the node",
+        f"{part} was not found on {address.node} when {address.name} was to be started on it.",
+        "Run gpuplan plan again: it shows what became of the slice.",
+        address=str(address),
+    )

@@ -1,0 +1,105 @@
+"""Payload: the body of the engine's create call for one container (Docker Engine API 1.41, ContainerCreate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuplan.kinds.container.forms import split_side
+from gpuplan.kinds.container.shape import REPOSITORY, TRITON_PORT, ContainerSpec
+from gpuplan.model.value import Json, JsonObject
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What the labels say of a container."""
+
+    plan: str
+    name: str
+    digest: str
+
+
+def payload(
+    spec: ContainerSpec, owner: Owner, devices: Sequence[str], env: Mapping[str, str], repository: str
+) -> JsonObject:
+    """The whole body. `devices` are UUIDs, `env` holds the secrets, `repository` is its directory on the node."""
+    body: dict[str, Json] = {
+        "Image": spec.image,
+        "Labels": {**spec.labels, **labels(spec, owner)},
+        "Env": [f"{name}={value}" for name, value in env.items()],
+        "ExposedPorts": {inside: {} for inside in spec.ports},
+        "HostConfig": _host(spec, devices, repository),
+    }
+    stated = {
+        "Cmd": list(spec.command) if spec.command is not None else None,
+        "Entrypoint": (list(spec.entrypoint) or [""]) if spec.entrypoint is not None else None,
+        "User": spec.user,
+        "WorkingDir": spec.workdir,
+        "Hostname": spec.hostname,
+        "StopTimeout": spec.stop_timeout,
+    }
+    return {**body, **_without_none(stated)}
+
+
+def labels(spec: ContainerSpec, owner: Owner) -> Mapping[str, str]:
+    """The labels by which gpuplan knows its own (docs/architecture.md)."""
+    own = {"gpuplan.plan": owner.plan, "gpuplan.name": owner.name, "gpuplan.digest": owner.digest}
+    return {**own, "gpuplan.triton": str(TRITON_PORT)} if spec.triton else own
+
+
+def restart_policy(stated: str) -> JsonObject:
+    """``on-failure:3`` as the engine takes it."""
+    name, _, count = stated.partition(":")
+    return {"Name": name, "MaximumRetryCount": int(count or 0)}
+
+
+def limits(spec: ContainerSpec) -> JsonObject:
+    """Memory and processor limits, the same for create and update.
+
+    Swap is as much again as the memory: the engine's own rule at creation, which an update has to repeat.
+    """
+    return _without_none(
+        {
+            "Memory": spec.memory,
+            "MemorySwap": 2 * spec.memory if spec.memory else None,
+            "NanoCpus": round(spec.cpus * 1e9) if spec.cpus is not None else None,
+        }
+    )
+
+
+def _host(spec: ContainerSpec, devices: Sequence[str], repository: str) -> JsonObject:
+    binds = [_bind(target, source) for target, source in spec.mounts.items()]
+    if spec.triton:
+        binds.append(f"{repository}:{REPOSITORY}:ro")
+    stated: dict[str, Json] = {
+        "Binds": binds or None,
+        "PortBindings": {inside: [_side(side) for side in sides] for inside, sides in spec.ports.items()} or None,
+        "DeviceRequests": [_request(devices)] if devices else None,
+        "RestartPolicy": restart_policy(spec.restart) if spec.restart is not None else None,
+        "NetworkMode": spec.network,
+        "IpcMode": spec.ipc,
+        "ShmSize": spec.shm_size,
+        "Ulimits": [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in spec.ulimits.items()] or None,
+        "CapAdd": list(spec.cap_add) or None,
+        "ExtraHosts": [f"{name}:{address}" for name, address in spec.extra_hosts.items()] or None,
+    }
+    return {**_without_none(stated), **limits(spec)}
+
+
+def _request(devices: Sequence[str]) -> JsonObject:
+    """What `docker run --gpus '"device=UUID"'` sends: no driver named, so the engine takes the one for GPUs."""
+    return {"Driver": "", "Count": 0, "DeviceIDs": list(devices), "Capabilities": [["gpu"]], "Options": {}}
+
+
+def _bind(target: str, source: str) -> str:
+    path, _, options = source.partition(":")
+    return f"{path}:{target}:{options}" if options else f"{path}:{target}"
+
+
+def _side(side: str) -> JsonObject:
+    address, port = split_side(side)
+    return {"HostIp": address, "HostPort": port}
+
+
+def _without_none(stated: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in stated.items() if value is not None}

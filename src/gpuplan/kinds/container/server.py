@@ -1,0 +1,83 @@
+"""The command line of tritonserver: the plan's flags checked against the image's release, and what gpuplan adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuplan.catalog.triton import Release, cache_flag, flags, object_to, rejects
+from gpuplan.kinds.container.shape import REPOSITORY
+
+OWNED: Mapping[str, str] = {
+    "help": "it only prints the usage",
+    "model-repository": "the repository is rendered by gpuplan",
+    "model-store": "the repository is rendered by gpuplan",
+    "model-control-mode": "model servers always run in explicit mode",
+    "repository-poll-secs": "model servers always run in explicit mode",
+    "load-model": "the models of the plan file are loaded at the start",
+    "exit-on-error": "a broken model must not keep the server down",
+    "allow-http": "gpuplan loads models over HTTP",
+    "http-port": "publish another host port with ports:",
+    "grpc-port": "publish another host port with ports:",
+    "metrics-port": "publish another host port with ports:",
+    "http-address": "publish on one host address with ports:",
+    "http-restricted-api": "gpuplan needs the model repository API",
+}
+"""Flags that gpuplan sets or relies on, and why the plan file may not."""
+CACHE = ("cache-config", "response-cache-byte-size")
+START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
+"""Reads the models to load from the repository at each start, so that the set changes without a new container."""
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one flag of the plan file."""
+
+    flag: str
+    why: str
+    fix: str
+    fatal: bool
+
+
+def command_line(stated: Mapping[str, Value], cache: int | None, release: Release | None) -> tuple[str, ...]:
+    """The container's command for a model server; flags in the order in which the plan file states them."""
+    rendered = [
+        f"--model-repository={REPOSITORY}/models",
+        "--model-control-mode=explicit",
+        "--exit-on-error=false",
+    ]
+    if cache is not None:
+        rendered.append(cache_flag(cache, release))
+    for name, value in stated.items():
+        rendered.extend(_rendered(_bare(name), value))
+    return ("sh", "-c", START, "tritonserver", *rendered)
+
+
+def check(stated: Mapping[str, Value], cache: int | None, release: Release | None) -> Iterator[Fault]:
+    """Everything that is wrong with the flags of one model server."""
+    for name, value in stated.items():
+        flag = _bare(name)
+        if flag in OWNED:
+            yield Fault(name, f"gpuplan sets it: {OWNED[flag]}", "Remove the flag.", fatal=True)
+        elif cache is not None and flag in CACHE:
+            yield Fault(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
+        elif objection := object_to(flag, release):
+            fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
+            yield Fault(name, objection.why, fix, objection.fatal)
+        elif wrong := rejects(flags()[flag], value):
+            yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("--")
+
+
+def _rendered(flag: str, value: Value) -> Iterator[str]:
+    known = flags().get(flag)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if known is None or known.takes != "none":
+        yield f"--{flag}={text}"
+    elif text.lower() in ("true", "on", "1"):
+        yield f"--{flag}"

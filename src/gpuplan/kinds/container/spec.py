@@ -1,0 +1,208 @@
+"""Spec: the containers that a plan file puts on a node, in canonical form, and what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuplan.catalog.triton import release_of
+from gpuplan.intent.expand import Placed, containers_on
+from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
+from gpuplan.kinds.container.archive import tag_in_archive
+from gpuplan.kinds.container.forms import mounts_of, ports_of
+from gpuplan.kinds.container.server import check, command_line
+from gpuplan.kinds.container.shape import REPOSITORY, ContainerSpec, EnvValue, Readiness, to_json
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic, Severity
+from gpuplan.model.inventory import Host
+from gpuplan.model.resource import Desired
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
+
+
+def containers(plan: PlanFile, host: Host) -> tuple[Sequence[Desired], Sequence[Diagnostic]]:
+    """The containers of one node, and every fault of the plan file in them."""
+    desired: list[Desired] = []
+    faults: list[Diagnostic] = []
+    for placed in containers_on(plan, host):
+        told = _Told(plan, host, placed)
+        desired.extend(_desired(told))
+        faults.extend(told.faults)
+    faults.extend(_shared_ports(desired))
+    return desired, faults
+
+
+@dataclass
+class _Told:
+    """One container of the plan file while it is read, with the faults found so far."""
+
+    plan: PlanFile
+    host: Host
+    placed: Placed
+    faults: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, key: str, summary: str, detail: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
+        address = f"{self.host.name}/container/{self.placed.name}"
+        where = self.plan.where(*self.placed.path, *key.split("."))
+        self.faults.append(Diagnostic(summary, detail, fix, where, address, severity))
+
+
+def _desired(told: _Told) -> Iterator[Desired]:
+    node, name = told.host.name, told.placed.name
+    spec = _spec(told)
+    if any(fault.severity is Severity.ERROR for fault in told.faults):
+        return
+    needs = [Address(node, "gpu", part) for part in spec.devices]
+    if spec.triton:
+        needs.append(Address(node, "repository", name))
+    yield Desired(Address(node, "container", name), to_json(spec), tuple(needs), told.plan.where(*told.placed.path))
+
+
+def _spec(told: _Told) -> ContainerSpec:
+    stated = told.placed.container
+    image = _image(told)
+    return ContainerSpec(
+        image=image,
+        archive=stated.archive or "",
+        pull=stated.pull,
+        devices=stated.gpus,
+        ports=_ports(told),
+        env=_env(told),
+        mounts=_mounts(told),
+        command=_command(told, image),
+        entrypoint=_words(told, "entrypoint", stated.entrypoint),
+        user=stated.user,
+        workdir=stated.workdir,
+        hostname=stated.hostname,
+        network=stated.network,
+        ipc=stated.ipc,
+        shm_size=stated.shm_size,
+        memory=stated.memory,
+        cpus=stated.cpus,
+        ulimits={name: _limits(limit) for name, limit in stated.ulimits.items()},
+        cap_add=tuple(sorted({name.upper().removeprefix("CAP_") for name in stated.cap_add})),
+        labels=_labels(told),
+        extra_hosts=dict(stated.extra_hosts),
+        restart=stated.restart,
+        stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
+        ready=_readiness(stated),
+        triton=stated.triton is not None,
+    )
+
+
+def _image(told: _Told) -> str:
+    stated = told.placed.container
+    if stated.image:
+        return stated.image
+    if not stated.archive:
+        told.fault("", "A container without an image", "Neither image nor archive is stated.", "Add image: NAME:TAG.")
+        return ""
+    try:
+        return tag_in_archive(told.plan.path, stated.archive)
+    except (OSError, ValueError) as fault:
+        told.fault("archive", "An image archive cannot be used", f"{stated.archive}: {fault}.", "Add image: NAME:TAG.")
+        return ""
+
+
+def _ports(told: _Told) -> Mapping[str, tuple[str, ...]]:
+    stated = told.placed.container.ports
+    if isinstance(stated, ServerPorts):
+        sides = {inside: getattr(stated, name) for name, inside in SERVER_PORTS.items()}
+        return {inside: (str(port),) for inside, port in sides.items() if port is not None}
+    try:
+        return ports_of(stated)
+    except ValueError as fault:
+        told.fault("ports", "A port is not understood", f"{fault}.", 'Write "8080:80", "127.0.0.1:8080:80/udp" or 80.')
+        return {}
+
+
+def _env(told: _Told) -> Mapping[str, EnvValue]:
+    stated = told.placed.container
+    if VISIBLE in stated.env:
+        detail = f"{VISIBLE} is set by gpuplan: from gpus:, and to void where there are none."
+        told.fault(f"env.{VISIBLE}", "GPUs are not given by an environment variable", detail, "Use gpus: instead.")
+    own = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if stated.gpus else {VISIBLE: "void"}
+    return own | {name: _value(value) for name, value in stated.env.items()}
+
+
+def _value(value: str | int | float | bool) -> EnvValue:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return {"secret": text} if "${env:" in text or "${file:" in text else text
+
+
+def _mounts(told: _Told) -> Mapping[str, str]:
+    try:
+        mounts = mounts_of(told.placed.container.volumes)
+    except ValueError as fault:
+        told.fault(
+            "volumes", "A volume is not understood", f"{fault}.", 'Write "/srv/cache:/cache" or "name:/data:ro".'
+        )
+        return {}
+    if told.placed.container.triton and any(f"{path}/".startswith(f"{REPOSITORY}/") for path in mounts):
+        told.fault("volumes", "A path is taken", f"{REPOSITORY} is where a model server's repository is mounted.")
+    return mounts
+
+
+def _command(told: _Told, image: str) -> tuple[str, ...] | None:
+    stated = told.placed.container
+    if stated.triton is None:
+        return _words(told, "command", stated.command)
+    for key in ("command", "entrypoint"):
+        if getattr(stated, key) is not None:
+            detail = f"A container with triton: runs tritonserver; it cannot have a {key} of its own."
+            told.fault(key, "A model server's command is rendered", detail, "State flags under triton.flags instead.")
+    release = release_of(image)
+    for fault in check(stated.triton.flags, stated.triton.cache, release):
+        severity = Severity.ERROR if fault.fatal else Severity.WARNING
+        summary = "A flag that this Triton does not take" if fault.fatal else "A deprecated flag of Triton"
+        told.fault(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
+    return command_line(stated.triton.flags, stated.triton.cache, release)
+
+
+def _words(told: _Told, key: str, value: tuple[str, ...] | str | None) -> tuple[str, ...] | None:
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as fault:
+        told.fault(key, "A command is not understood", f"{value!r}: {fault}.", "Write it as a list of words.")
+        return None
+
+
+def _labels(told: _Told) -> Mapping[str, str]:
+    for name in told.placed.container.labels:
+        if name.startswith("gpuplan."):
+            told.fault(f"labels.{name}", "A label is reserved", "Labels that begin with gpuplan. mark what it made.")
+    return dict(told.placed.container.labels)
+
+
+def _limits(limit: int | Ulimit) -> tuple[int, int]:
+    return (limit.soft, limit.hard) if isinstance(limit, Ulimit) else (limit, limit)
+
+
+def _readiness(stated: Container) -> Readiness:
+    ready = stated.ready
+    return Readiness(ready.timeout, ready.http or "", ready.tcp or 0, ready.exec or ())
+
+
+def _shared_ports(desired: Sequence[Desired]) -> Iterator[Diagnostic]:
+    """Two containers of one node that publish the same host port."""
+    from gpuplan.kinds.container.ports import clashes, host_ports
+    from gpuplan.kinds.container.shape import from_json
+
+    seen: list[tuple[str, Desired]] = []
+    for each in desired:
+        for port in host_ports(from_json(each.spec).ports):
+            for other, holder in seen:
+                if holder is not each and clashes(port, other):
+                    detail = (
+                        f"Both {holder.address.name} and {each.address.name} publish {port} on {each.address.node}."
+                    )
+                    fix = "Give one of them another port; with each:, add a step:."
+                    yield Diagnostic("Two containers publish one port", detail, fix, each.where, str(each.address))
+            seen.append((port, each))

@@ -1,0 +1,147 @@
+"""Standing: what of ours stands under a name, and how it steps aside and comes back."""
+
+from __future__ import annotations
+
+from gpuplan.kinds.container.devices import read_gpus, requested
+from gpuplan.kinds.container.engine import post_update
+from gpuplan.kinds.container.faults import told
+from gpuplan.kinds.container.raw import mapping
+from gpuplan.kinds.container.read import FAILED, NAME_LABEL, OLD, PLAN_LABEL, Live, live
+from gpuplan.kinds.room import Hands
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
+from gpuplan.model.value import JsonObject
+
+_NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
+
+
+def of_ours(address: Address, hands: Hands) -> tuple[Live, ...]:
+    """All containers of this plan file with this name, leftovers included."""
+    engine = hands.docker()
+    filters = {"label": [f"{PLAN_LABEL}={hands.plan}", f"{NAME_LABEL}={address.name}"]}
+    with told(str(address), "listing containers"):
+        listed = engine.containers(all=True, filters=filters)
+        return tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
+
+
+def named(name: str, address: Address, hands: Hands) -> Live | None:
+    """The container of that name, whoever made it."""
+    from docker.errors import NotFound
+
+    with told(str(address), f"looking for {name}"):
+        try:
+            return live(mapping(hands.docker().inspect_container(name)))
+        except NotFound:
+            return None
+
+
+def step_aside(address: Address, hands: Hands) -> None:
+    """Stop the container that stands, and keep it under another name.
+
+    What an interrupted run left counts as well: of two, the one that runs stands, else the older one.
+
+    Raises:
+        Problem: the name is somebody else's.
+    """
+    current = named(address.name, address, hands)
+    if current is not None and current.plan != hands.plan:
+        raise Problem(_taken(current, address))
+    ours = {each.name: each for each in of_ours(address, hands)}
+    keep = current
+    if (old := ours.get(address.name + OLD)) is not None and (current is None or not current.busy):
+        keep = old
+    if keep is None:
+        keep = next((each for each in ours.values() if not each.leftover), None)
+    for each in ours.values():
+        if keep is not None and each.id == keep.id:
+            halt(each, address, hands)
+        else:
+            discard(each, address, hands)
+    if keep is not None and keep.name != address.name + OLD:
+        rename(keep, address.name + OLD, address, hands)
+
+
+def come_back(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    """After a failure: the new one goes aside, stopped, and the one before comes back where it still can run."""
+    try:
+        return (*_set_failed(address, hands), *_restore(address, hands))
+    except Problem as problem:
+        return problem.diagnostics
+
+
+def halt(container: Live, address: Address, hands: Hands) -> None:
+    """Stop a container, within its own stop timeout."""
+    if not container.busy:
+        return
+    timeout = container.config.get("StopTimeout")
+    with told(str(address), f"stopping {container.name}"):
+        if container.status == "paused":
+            hands.docker().unpause(container.id)
+        hands.docker().stop(container.id, timeout=timeout if isinstance(timeout, int) else 10)
+    hands.say(f"stopped {container.name}")
+
+
+def discard(container: Live, address: Address, hands: Hands) -> None:
+    """Stop and remove a container with its unnamed volumes."""
+    halt(container, address, hands)
+    with told(str(address), f"removing {container.name}"):
+        hands.docker().remove_container(container.id, v=True, force=True)
+    hands.say(f"removed {container.name}")
+
+
+def rename(container: Live, name: str, address: Address, hands: Hands) -> None:
+    """Give a container another name."""
+    with told(str(address), f"renaming {container.name} to {name}"):
+        hands.docker().rename(container.id, name)
+
+
+def _set_failed(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    new = named(address.name, address, hands)
+    if new is None or new.plan != hands.plan:
+        return ()
+    if new.status == "created":
+        discard(new, address, hands)
+        return ()
+    halt(new, address, hands)
+    with told(str(address), f"setting {new.name} aside"):
+        post_update(hands.docker(), new.id, _NEVER)
+    rename(new, address.name + FAILED, address, hands)
+    return (
+        Diagnostic(
+            "The container that failed was kept",
+            f"It is stopped and called {address.name}{FAILED}; the next successful apply removes it.",
+            f"docker logs {address.name}{FAILED}",
+            address=str(address),
+            severity=Severity.WARNING,
+        ),
+    )
+
+
+def _restore(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    old = named(address.name + OLD, address, hands)
+    if old is None:
+        return ()
+    rename(old, address.name, address, hands)
+    gpus = read_gpus(hands.look("gpu"))
+    lost = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids)
+    if lost:
+        detail = f"It stays stopped, since {', '.join(lost)} is not on the node any more."
+        return (_back("The container before was put back, stopped", detail, address),)
+    with told(str(address), f"starting {address.name} as it was before"):
+        hands.docker().start(old.id)
+    hands.say(f"{address.name} runs again as it was before")
+    return (_back("The container before was put back", "It runs again as it did before.", address),)
+
+
+def _back(summary: str, detail: str, address: Address) -> Diagnostic:
+    return Diagnostic(summary, detail, address=str(address), severity=Severity.WARNING)
+
+
+def _taken(holder: Live, address: Address) -> Diagnostic:
+    owner = f"the plan file {holder.plan}" if holder.plan else "somebody else"
+    return Diagnostic(
+        "The container's name is taken",
+        f"A container called {address.name} ({holder.image}, {holder.status}) was made by {owner}.",
+        "Rename or remove it, or choose another name in the plan file.",
+        address=str(address),
+    )

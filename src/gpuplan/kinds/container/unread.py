@@ -1,0 +1,47 @@
+"""Unread: what is said of containers when the engine, or a GPU that they need, could not be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuplan.model.address import Address
+from gpuplan.model.change import Comparison, Unknown
+from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.snapshot import ProbeError
+
+_FIXES = {
+    "no_docker": "Install Docker on the node, or start it: systemctl start docker.",
+    "docker_refused": "Start the engine: systemctl start docker; then look at journalctl -u docker.",
+    "no_permission": "Put the user into the group docker, or set ansible_become: true in the inventory.",
+    "timeout": "The engine hangs; look at journalctl -u docker, and restart it if need be.",
+}
+
+
+def unread(desired: Sequence[Desired], error: ProbeError, circumstances: Circumstances) -> Comparison:
+    """Every container that is wanted or was applied is unknown."""
+    recorded = (address for address in circumstances.record.resources if address.kind == "container")
+    addresses = dict.fromkeys((*(each.address for each in desired), *recorded))
+    return Comparison(unknown=tuple(Unknown(address, _engine(address, error)) for address in addresses))
+
+
+def unresolved(address: Address, parts: Sequence[str]) -> Unknown:
+    """A container whose devices cannot be told."""
+    return Unknown(
+        address,
+        Diagnostic(
+            "The GPUs of a container could not be told",
+            f"{', '.join(parts)} could not be read on {address.node}, so {address.name} was not compared.",
+            "See what is said of the node's GPUs.",
+            address=str(address),
+        ),
+    )
+
+
+def _engine(address: Address, error: ProbeError) -> Diagnostic:
+    return Diagnostic(
+        "The Docker engine could not be asked",
+        f"Docker on {address.node}: {error.text}",
+        _FIXES.get(error.code, "Try docker info on the node."),
+        address=str(address),
+    )
