@@ -16,8 +16,8 @@ from gpuplan.views.changes import change_set
 from gpuplan.views.diagnostics import diagnostics
 from gpuplan.views.escape import rows, visible
 from gpuplan.views.outcomes import outcomes
-from views import values
-from views.values import change_set_of, drawn
+from tests.views import values
+from tests.views.values import change_set_of, drawn
 
 EVIL = "a\x1b[2J\x07b\u202ec\rd\x9b31m"
 

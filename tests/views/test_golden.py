@@ -11,8 +11,8 @@ from gpuplan.views.changes import change_set
 from gpuplan.views.diagnostics import diagnostics
 from gpuplan.views.findings import report
 from gpuplan.views.outcomes import outcomes
-from views import values
-from views.values import change_set_of, drawn
+from tests.views import values
+from tests.views.values import change_set_of, drawn
 
 PAGES = {
     "change-set": lambda: change_set(change_set_of(values.NODE, values.QUIET)),

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.views.summary import plan_summary
-from views import values
-from views.values import change_set_of
+from tests.views import values
+from tests.views.values import change_set_of
 
 
 def test_it_counts_by_action_and_node() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from gpuplan.views.changes import change_set
 from gpuplan.views.terminal import draw, screen
-from views import values
-from views.values import change_set_of
+from tests.views import values
+from tests.views.values import change_set_of
 
 
 class Tty(StringIO):

@@ -1,0 +1,63 @@
+"""The JSON of all documents: the fields that docs/json.md describes, and the same change everywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from gpuplan.cli.voice import as_json_text
+from gpuplan.flow.saved import diagnostic_json, save
+from gpuplan.views import json as documents
+from tests.views import values
+from tests.views.values import change_set_of
+
+DOCS = Path(__file__).parents[2] / "docs" / "json.md"
+CHANGES = change_set_of(values.NODE, values.QUIET, values.UNREAD_NODE)
+
+
+def keys(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*(keys(each) for key, each in value.items() if key not in ("desired", "rests_on")))
+    return set().union(*(keys(each) for each in value)) if isinstance(value, list) else set()
+
+
+def test_every_field_is_documented() -> None:
+    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]*)`", DOCS.read_text()))))
+    for document in (
+        save(CHANGES),
+        documents.outcomes(CHANGES, values.OUTCOMES + values.NOT_CONVERGED),
+        documents.report(values.REPORT),
+    ):
+        assert keys(json.loads(as_json_text(document))) - named == set()
+
+
+def test_a_change_looks_the_same_in_a_change_set_and_in_a_report() -> None:
+    saved = save(change_set_of(values.NODE))["nodes"][0]["changes"]
+    for change, written in zip(values.NODE.changes, saved, strict=True):
+        assert documents.change(change).items() <= written.items()
+
+
+def test_a_diagnostic_looks_the_same_in_both() -> None:
+    for diagnostic in (values.UNKNOWN_KEY, values.WARNING):
+        assert documents.diagnostic(diagnostic) == diagnostic_json(diagnostic)
+
+
+def test_outcomes_in_full() -> None:
+    first = json.loads(as_json_text(documents.outcomes(CHANGES, values.OUTCOMES)))["nodes"][0]
+    assert first["exit_code"] == 1
+    assert [step["status"] for step in first["steps"]] == ["done", "failed", "skipped"]
+    assert first["steps"][1]["transcript"] == ["loading", "server says:\n  failed to load\n  \x1b[2Jpoll"]
+    assert first["steps"][1]["diagnostics"][0]["address"] == "gpu-a1/model/triton-cls/tokenizer"
+
+
+def test_a_report_in_full() -> None:
+    report = json.loads(as_json_text(documents.report(values.REPORT)))
+    first, second, third, fourth = report["nodes"]
+    assert (report["kind"], report["format"], report["seconds"]) == ("gpuplan drift report", 1, 0.42)
+    assert first["drift"][0]["change"]["fields"][0]["before"] == "exited"
+    assert first["drift"][0]["dependants"] == ["gpu-a1/model/triton-cls/tokenizer"]
+    assert (first["pending"], first["suppressed"]) == (["gpu-a1/gpu/a100-0"], 1)
+    assert second["drift"] == second["unmanaged"] == second["unknown"] == []
+    assert third["unknown"][0]["address"] == "gpu-t1/node/connection"
+    assert fourth["busy"] == "ops@bastion (run 77)"
