@@ -1,0 +1,1 @@
+"""The simulated libnvidia-ml.so.1 of the lab."""
