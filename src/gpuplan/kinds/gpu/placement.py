@@ -172,54 +172,77 @@ def _cost(going: Sequence[Live]) -> tuple[int, ...]:
 
 
 def _placed(geometry: Geometry, stay: Sequence[Live], wanted: Sequence[Wanted]) -> Iterator[dict[str, Place]]:
-    """Every way to place what is missing beside what stays, up to swaps of slices that are alike."""
+    """Every way to place what is missing beside what stays; of ways that differ only in who stands where, the best."""
     names = {each.name for each in stay}
-    missing = sorted(
-        (each for each in wanted if each.name not in names),
-        key=lambda each: (-geometry.by_name[each.profile].size, each.profile, each.preferred is None),
-    )
-    counts = Counter(each.profile for each in stay)
-    counts.update(each.profile for each in missing)
-    if any(counts[each.profile] > geometry.by_name[each.profile].instances for each in missing):
+    missing = [each for each in wanted if each.name not in names]
+    if _too_many(geometry, stay, missing):
         return
-    known = [geometry.by_name[each.profile].slices for each in stay if each.profile in geometry.by_name]
-    if sum(known) + sum(geometry.by_name[each.profile].slices for each in missing) > geometry.compute:
-        return
-    yield from _search(geometry, missing, _taken(stay), None)
+    counts = Counter(each.profile for each in missing)
+    shapes = sorted((geometry.by_name[name] for name in counts), key=lambda shape: (-shape.size, shape.name))
+    one_each = [shape for shape in shapes for _ in range(counts[shape.name])]
+    for places in _search(one_each, _taken(stay), None):
+        yield _named(missing, places)
+
+
+def _too_many(geometry: Geometry, stay: Sequence[Live], missing: Sequence[Wanted]) -> bool:
+    counts = Counter(each.profile for each in stay) + Counter(each.profile for each in missing)
+    known = {name: geometry.by_name[name] for name in counts if name in geometry.by_name}
+    too_many = any(counts[each.profile] > geometry.by_name[each.profile].instances for each in missing)
+    return too_many or sum(shape.slices * counts[name] for name, shape in known.items()) > geometry.compute
 
 
 def _search(
-    geometry: Geometry, missing: Sequence[Wanted], taken: frozenset[int], before: tuple[Wanted, int] | None
-) -> Iterator[dict[str, Place]]:
-    if not missing:
-        yield {}
+    shapes: Sequence[Shape], taken: frozenset[int], before: tuple[Shape, int] | None
+) -> Iterator[tuple[tuple[str, Place], ...]]:
+    """(profile, place) for each shape; those of one profile by ascending start, since swaps are no other answer."""
+    if not shapes:
+        yield ()
         return
-    first, *rest = missing
-    alike = before is not None and before[0].profile == first.profile and before[0].preferred == first.preferred is None
-    for start, size in _tried(geometry.by_name[first.profile], first):
+    first, *rest = shapes
+    lowest = before[1] if before is not None and before[0] == first else 0
+    for start, size in sorted(first.placements):
         cells = frozenset(range(start, start + size))
-        if cells & taken or (alike and before is not None and start < before[1]):
-            continue
-        for others in _search(geometry, rest, taken | cells, (first, start)):
-            yield {first.name: (start, size), **others}
+        if start >= lowest and not cells & taken:
+            for others in _search(rest, taken | cells, (first, start)):
+                yield ((first.name, (start, size)), *others)
 
 
-def _tried(shape: Shape, wanted: Wanted) -> Sequence[Place]:
-    return sorted(shape.placements, key=lambda place: (place[0] != wanted.preferred, place[0]))
+def _named(missing: Sequence[Wanted], places: Sequence[tuple[str, Place]]) -> dict[str, Place]:
+    """Who stands where: at its old place whoever can, the others by ascending start in the order written."""
+    free = {profile: sorted(place for name, place in places if name == profile) for profile, _ in places}
+    named: dict[str, Place] = {}
+    for each in missing:
+        old = next((place for place in free[each.profile] if place[0] == each.preferred), None)
+        if old is not None:
+            free[each.profile].remove(old)
+            named[each.name] = old
+    for each in missing:
+        if each.name not in named:
+            named[each.name] = free[each.profile].pop(0)
+    return named
 
 
 def _merit(
     geometry: Geometry, stay: Sequence[Live], placed: Mapping[str, Place], wanted: Sequence[Wanted]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    moved = sum(each.preferred not in (None, placed[each.name][0]) for each in wanted if each.name in placed)
+    """Less is better: slices that are not where they were, room for more of each profile, starts."""
+    new = [each for each in wanted if each.name in placed]
+    moved = sum(each.preferred not in (None, placed[each.name][0]) for each in new)
+    profiles = Counter(each.profile for each in stay) + Counter(each.profile for each in new)
     taken = _taken(stay) | frozenset(cell for start, size in placed.values() for cell in range(start, start + size))
     largest_first = sorted(geometry.shapes, key=lambda shape: (-shape.size, -shape.slices, shape.name))
-    room = tuple(-_fit(shape, taken) for shape in largest_first)
-    return moved, room, tuple(placed[each.name][0] for each in wanted if each.name in placed)
+    room = tuple(-_room(geometry, shape, profiles, taken) for shape in largest_first)
+    return moved, room, tuple(placed[each.name][0] for each in new)
+
+
+def _room(geometry: Geometry, shape: Shape, profiles: Counter[str], taken: frozenset[int]) -> int:
+    """How many more of one profile the GPU would hold."""
+    used = sum(geometry.by_name[name].slices * count for name, count in profiles.items() if name in geometry.by_name)
+    return min(_fit(shape, taken), (geometry.compute - used) // shape.slices, shape.instances - profiles[shape.name])
 
 
 def _fit(shape: Shape, taken: frozenset[int]) -> int:
-    """How many more of one profile have a place: windows of equal length, so the earliest end first is best."""
+    """How many more have a place: windows of equal length, so taking the first free one each time is best."""
     count, free_from = 0, 0
     for start, size in sorted(shape.placements):
         if start >= free_from and not taken & frozenset(range(start, start + size)):
