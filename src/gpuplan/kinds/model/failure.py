@@ -1,0 +1,94 @@
+"""What the operator is told when a model does not come up or does not go away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuplan.kinds.model.read import Server
+from gpuplan.kinds.model.wanted import Wanted
+from gpuplan.model.change import Step
+from gpuplan.model.diagnostic import Diagnostic
+
+_PREFIX = re.compile(r"^load failed for model '[^']*': ")
+
+
+def failed(step: Step, wanted: Wanted, found: Server, refusal: str, log: Sequence[str]) -> Diagnostic:
+    """The load ended, and the index does not show what was wanted."""
+    model = wanted.model
+    if model not in found.index:
+        return Diagnostic(
+            "A model server does not see a model's files",
+            f"{model} lies in the repository on the node, and {wanted.container} does not list it{_said(log)}.",
+            "Its mount may be of a repository that was removed since: remove the container, then plan and apply.",
+            address=str(step.address),
+        )
+    serving = found.ready(model)
+    kept = f" What was loaded before still serves (version {', '.join(map(str, serving))})." if serving else ""
+    reason = _cause(refusal, log) or found.reason(model) or _short(wanted, found)
+    return Diagnostic(
+        "A model did not load",
+        f"{model} did not load on {wanted.container}: {reason}.{kept}",
+        "Correct the model's files or its config, then plan and apply again.",
+        address=str(step.address),
+    )
+
+
+def hung(step: Step, wanted: Wanted, log: Sequence[str]) -> Diagnostic:
+    """The load did not end in time."""
+    return Diagnostic(
+        "A model load did not end",
+        f"{wanted.model} is still loading on {wanted.container} after {wanted.load_timeout:g} s{_said(log)}.",
+        f"Look at docker logs {wanted.container}. If it only takes longer, raise load_timeout; if it hangs, "
+        f"correct the model and restart the container (docker restart {wanted.container}), then plan and apply.",
+        address=str(step.address),
+    )
+
+
+def stays(step: Step, model: str, found: Server, refusal: str) -> Diagnostic:
+    """The model is still loaded."""
+    why = refusal or f"it is still {found.state(model)}; requests may be in flight"
+    fix = "Stop what sends requests to it, then plan and apply again."
+    return Diagnostic("A model did not unload", f"{model}: {why}.", fix, address=str(step.address))
+
+
+def no_server(step: Step, container: str, why: str) -> Diagnostic:
+    """There is nobody to ask."""
+    return Diagnostic(
+        "A model server does not answer",
+        f"The server in {container} cannot be asked: {why}.",
+        f"Look at its log: docker logs {container}",
+        address=str(step.address),
+    )
+
+
+def had_no_effect(step: Step, container: str) -> Diagnostic:
+    """The agent answered, and the list is not so."""
+    return Diagnostic(
+        "A step had no effect",
+        f"The list of models that {container} loads when it starts is not as it was just written.",
+        "Somebody else may be changing the node at the same time; run gpuplan plan to see what it has now.",
+        address=str(step.address),
+    )
+
+
+def _cause(refusal: str, log: Sequence[str]) -> str:
+    """The server's refusal in one line; for one that hides its cause, the log's lines stand in its place."""
+    if "failed to poll" in refusal and log:
+        return "; ".join(_one_line(line) for line in log)
+    return _one_line(_PREFIX.sub("", refusal))
+
+
+def _said(log: Sequence[str]) -> str:
+    return f"; its log says: {'; '.join(_one_line(line) for line in log)}" if log else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(" ;.")
+
+
+def _short(wanted: Wanted, found: Server) -> str:
+    ready = ", ".join(map(str, found.ready(wanted.model))) or "none"
+    if found.ready(wanted.model) == wanted.versions:
+        return "the server keeps another content than the files on the node have"
+    return f"of the versions {', '.join(map(str, wanted.versions))} that should be READY, {ready} are"

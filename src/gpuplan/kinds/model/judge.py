@@ -1,0 +1,119 @@
+"""One wanted model against its server: whether it has to be loaded or reloaded, and because of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuplan.kinds.model.situation import Situation
+from gpuplan.kinds.model.steps import list_at_start, load
+from gpuplan.kinds.model.wanted import Wanted
+from gpuplan.model.address import Address
+from gpuplan.model.change import Action, Change, FieldChange, Verb
+from gpuplan.model.resource import Circumstances, Desired
+
+SHORT = 12
+"""Hexadecimal digits of a content that are shown."""
+
+
+def judge(
+    desired: Desired,
+    wanted: Wanted,
+    found: Situation,
+    circumstances: Circumstances,
+    earlier: Mapping[Address, Change],
+) -> Change | None:
+    """The change of one wanted model, None where it is as it should be. `earlier` are the changes of its parts."""
+    fields = _fields(wanted, found)
+    why, root = _forced(wanted, found, circumstances)
+    if not fields and not why:
+        return None
+    part = _part_behind(desired, fields, earlier)
+    cause = root if root and _follows(fields) else part if not root else None
+    known = desired.address in circumstances.record.resources
+    reasons = [*_server_reasons(wanted, found), *([why] if why else [])]
+    if part and cause == part:
+        reasons.append(
+            f"{part.name.partition('/')[2]}, which it is composed of or calls, is not loaded as it should be"
+        )
+    loaded = found.server is not None and bool(found.server.ready(wanted.model))
+    only_listed = not why and [field.path for field in fields] == ["at_start"]
+    dropped = _dropped(desired, circumstances)
+    verb = Verb.UPDATE if loaded else Verb.CREATE
+    return Change(
+        desired.address,
+        Action.UPDATE if loaded else Action.CREATE,
+        fields=fields,
+        reasons=tuple(reasons),
+        interrupts=_interrupts(wanted, found, loaded and not only_listed),
+        disturbs={} if only_listed else {desired.address: f"{wanted.model} is loaded anew"},
+        cause=cause if known else None,
+        steps=(list_at_start(desired, wanted) if only_listed else load(desired, wanted, verb, dropped),),
+    )
+
+
+def _fields(wanted: Wanted, found: Situation) -> tuple[FieldChange, ...]:
+    fields: list[FieldChange] = []
+    server, model = found.server, wanted.model
+    if server is not None:
+        ready, content = server.ready(model), server.contents.get(model)
+        if not ready:
+            fields.append(FieldChange("state", server.state(model), "READY"))
+        elif ready != wanted.versions:
+            fields.append(FieldChange("versions", list(ready), list(wanted.versions)))
+        if ready and content != wanted.content:
+            before = content[:SHORT] if content else None
+            fields.append(FieldChange("content", before, wanted.content[:SHORT]))
+    elif found.disturbed:
+        fields.append(FieldChange("state", None, "READY"))
+    if model not in found.at_start:
+        fields.append(FieldChange("at_start", False, True))
+    return tuple(fields)
+
+
+def _forced(wanted: Wanted, found: Situation, circumstances: Circumstances) -> tuple[str, Address | None]:
+    """Why the model must be loaded anew whatever it looks like now, and the resource that is the root of it."""
+    if found.disturbed:
+        return found.disturbed, found.container
+    repository = Address(circumstances.node, "repository", wanted.container)
+    files = repository.part(wanted.model)
+    for disturbed, why in circumstances.disturbed.items():
+        if disturbed.covers(files):
+            return why, repository
+    return "", None
+
+
+def _follows(fields: tuple[FieldChange, ...]) -> bool:
+    """True where nothing differs but what a new server or new files explain."""
+    return all(field.path in ("state", "content") for field in fields)
+
+
+def _part_behind(
+    desired: Desired, fields: tuple[FieldChange, ...], earlier: Mapping[Address, Change]
+) -> Address | None:
+    """The part that is not loaded, where that alone explains that this model is not either."""
+    if [field.path for field in fields] != ["state"]:
+        return None
+    absent = (need for need in desired.needs if need in earlier)
+    return next((need for need in absent if any(field.path == "state" for field in earlier[need].fields)), None)
+
+
+def _server_reasons(wanted: Wanted, found: Situation) -> list[str]:
+    if found.server is None:
+        return []
+    if wanted.model not in found.server.index:
+        return ["the server does not see the model in its repository"]
+    reason = found.server.reason(wanted.model)
+    return [f"the server says: {reason}"] if reason and reason != "unloaded" else []
+
+
+def _dropped(desired: Desired, circumstances: Circumstances) -> tuple[Address, ...]:
+    """Parts that the model had when it was last applied and has no more; they may go once it is reloaded."""
+    recorded = circumstances.record.resources.get(desired.address)
+    before = recorded.needs if recorded else ()
+    return tuple(need for need in before if need.kind == "model" and need not in desired.needs)
+
+
+def _interrupts(wanted: Wanted, found: Situation, reloaded: bool) -> tuple[str, ...]:
+    """A model is reloaded beside the one that serves; an ensemble may be away for a moment."""
+    composed = found.server is not None and wanted.model in found.server.parts
+    return (f"ensemble {wanted.model} may not answer for a moment",) if reloaded and composed else ()

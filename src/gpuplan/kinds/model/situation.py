@@ -1,0 +1,71 @@
+"""What is known of one model server at the moment of a comparison: it answers, it is not up, or nobody can say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpuplan.kinds.model.read import Container, Observed, Server
+from gpuplan.model.address import Address
+from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.resource import Circumstances
+from gpuplan.model.snapshot import ProbeError
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One container and the server in it."""
+
+    container: Address
+    server: Server | None = None
+    """The server that answered."""
+    down: bool = False
+    """The container is not there, or does not run."""
+    unread: str = ""
+    """Why it is not known what the server has loaded, where it may have something loaded."""
+    at_start: frozenset[str] = frozenset()
+    """The models that it loads when it starts."""
+    files: frozenset[str] = frozenset()
+    """The models whose files lie in its repository."""
+    disturbed: str = ""
+    """Why the container will be another one or started anew in this change set; empty where it stays."""
+
+    def diagnostic(self, why: str) -> Diagnostic:
+        """Why nothing may be planned for the models of this server."""
+        name = self.container.name
+        return Diagnostic(
+            "A model server could not be read",
+            f"What {name} has loaded is not known: {why}.",
+            f"Look at the container: docker logs {name}. Nothing is planned for its models until it answers.",
+        )
+
+
+def situation(name: str, observed: Observed, circumstances: Circumstances) -> Situation:
+    """The situation of the container called `name` in the plan file."""
+    container = Address(circumstances.node, "container", name)
+    at_start, containers = observed.at_start, observed.containers
+    if isinstance(at_start, ProbeError):
+        return Situation(container, unread=f"its repository could not be read: {at_start.text} ({at_start.code})")
+    if isinstance(containers, ProbeError):
+        return Situation(container, unread=f"the engine did not answer: {containers.text} ({containers.code})")
+    found = Situation(
+        container,
+        at_start=at_start.get(name, frozenset()),
+        files=observed.files.get(name, frozenset()),
+        disturbed=circumstances.disturbed.get(container, ""),
+    )
+    live = observed.container(circumstances.plan, name)
+    if live is None or not live.running:
+        return replace(found, down=True)
+    server = _server(live, observed)
+    if isinstance(server, Server):
+        return replace(found, server=server)
+    return found if found.disturbed else replace(found, unread=server)
+
+
+def _server(container: Container, observed: Observed) -> Server | str:
+    """The server in a running container, or why it is not known."""
+    servers = observed.servers
+    server = servers if isinstance(servers, ProbeError) else servers.get(container.id)
+    if isinstance(server, ProbeError):
+        return f"{server.text} ({server.code})"
+    return server or "the node did not find a model server in its container"

@@ -1,0 +1,48 @@
+"""The acts on a model, as steps with all that their apply door needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuplan.kinds.model.wanted import Wanted
+from gpuplan.model.address import Address
+from gpuplan.model.change import Step, Verb
+from gpuplan.model.resource import Desired
+
+
+def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address]) -> Step:
+    """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before."""
+    versions = ", ".join(map(str, wanted.versions))
+    what = f"{'version' if len(wanted.versions) == 1 else 'versions'} {versions}"
+    title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model} ({what}) on {wanted.container}"
+    return Step(
+        "load",
+        desired.address,
+        verb,
+        title,
+        desired.spec,
+        makes=(desired.address,),
+        uses=desired.needs,
+        releases=tuple(dropped),
+    )
+
+
+def list_at_start(desired: Desired, wanted: Wanted) -> Step:
+    """Only have a model, which is loaded already, loaded at the server's next start."""
+    title = f"have {wanted.container} load {wanted.model} whenever it starts"
+    return Step("load", desired.address, Verb.UPDATE, title, desired.spec, makes=(desired.address,), uses=desired.needs)
+
+
+def unload(address: Address, container: str, model: str, releases: Sequence[Address]) -> Step:
+    """Unload a model and have it not loaded again."""
+    title = f"unload {model} from {container}"
+    arguments = {"container": container, "model": model}
+    return Step("unload", address, Verb.DELETE, title, arguments, releases=tuple(releases), frees=(address,))
+
+
+def forget(address: Address, container: str, model: str) -> Step:
+    """Have a server that is not up not load a model at its next start; so it makes the repository that a start uses."""
+    title = f"have {container} not load {model} when it starts"
+    arguments = {"container": container, "model": model}
+    made = Address(address.node, "repository", container)
+    return Step("unload", address, Verb.DELETE, title, arguments, makes=(made,), frees=(address,))
