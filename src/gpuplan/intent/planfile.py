@@ -16,23 +16,35 @@ from pydantic import (
     JsonValue,
     PrivateAttr,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 
-from gpuplan.intent.quantity import parse_duration, parse_size, refuse_boolean
+from gpuplan.intent.quantity import DURATION, SIZE, parse_duration, parse_size, refuse_boolean
 from gpuplan.model.diagnostic import Location
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 """A name that may become a path, a label or a container name."""
 SliceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
-Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
-"""Bytes, written as a number or as 64MiB, 2.1GiB, 500MB."""
-Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
-"""Seconds, written as a number or as 45s, 5m, 1h30m."""
 Whole = Annotated[int, BeforeValidator(refuse_boolean)]
 """A whole number; true is not 1."""
-Port = Annotated[Whole, Field(ge=1, le=65535)]
+Natural = Annotated[int, Field(ge=0), BeforeValidator(refuse_boolean)]
+Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(refuse_boolean)]
+Bytes = Annotated[
+    int,
+    Field(ge=0),
+    BeforeValidator(parse_size),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": SIZE.pattern}]}),
+]
+"""Bytes, written as a number or as 64MiB, 2.1GiB, 500MB."""
+Seconds = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION.pattern}]}),
+]
+"""Seconds, written as a number or as 45s, 5m, 1h30m."""
 Nodes = str | tuple[str, ...]
 """Node, group, glob, or a list of them."""
 
@@ -53,7 +65,7 @@ class Variable(Stated):
 class Select(Stated):
     """Which physical GPU a logical one is; exactly one key."""
 
-    index: Whole | None = Field(default=None, ge=0, description="NVML index, resolved at plan time")
+    index: Natural | None = Field(default=None, description="NVML index, resolved at plan time")
     uuid: str | None = None
     pci: str | None = Field(default=None, description="PCI bus id, such as 0000:07:00.0")
     model: str | None = Field(default=None, description="product name or a part of it; must match one GPU")
@@ -69,7 +81,7 @@ class Slice(Stated):
     """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1]."""
 
     profile: str
-    count: Whole = Field(default=1, ge=1, le=7)
+    count: Annotated[int, Field(ge=1, le=7), BeforeValidator(refuse_boolean)] = 1
 
 
 Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]
@@ -99,7 +111,7 @@ class ServerPorts(Stated):
     http: Port | None = None
     grpc: Port | None = None
     metrics: Port | None = None
-    step: Whole = Field(default=0, ge=0)
+    step: Natural = 0
 
 
 class Ulimit(Stated):

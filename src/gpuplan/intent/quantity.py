@@ -9,8 +9,8 @@ _UNITS = {
     "K": 1024, "KIB": 1024, "M": 1024**2, "MIB": 1024**2, "G": 1024**3, "GIB": 1024**3, "TIB": 1024**4,
     "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4,
 }  # fmt: skip
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
-_DURATION = re.compile(r"^(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$")
+SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
+DURATION = re.compile(r"^(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$")
 
 
 def refuse_boolean(value: object) -> object:
@@ -32,7 +32,7 @@ def parse_size(value: object) -> object:
     """
     if not isinstance(value, str):
         return refuse_boolean(value)
-    match = _SIZE.match(value.strip())
+    match = SIZE.match(value.strip())
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError("is not a size; write a number of bytes, or 64MiB, 2.1GiB, 500MB")
     return round(float(match[1]) * _UNITS[match[2].upper()])
@@ -46,7 +46,7 @@ def parse_duration(value: object) -> object:
     """
     if not isinstance(value, str):
         return refuse_boolean(value)
-    match = _DURATION.match(value.strip())
+    match = DURATION.match(value.strip())
     if match is None:
         raise ValueError("is not a duration; write seconds, or 45s, 5m, 1h30m")
     hours, minutes, seconds = match.groups()

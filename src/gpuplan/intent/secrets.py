@@ -1,0 +1,125 @@
+"""Secrets by reference: `${env:NAME}` and `${file:PATH}` in env values, resolved only where a run needs them."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
+from gpuplan.model.value import Secret
+
+if TYPE_CHECKING:
+    from gpuplan.intent.planfile import PlanFile
+
+LONGEST = 1024 * 1024
+"""Bytes of a secret file; an environment of Docker takes far less."""
+_REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
+_NOWHERE: Mapping[str, Location] = {}
+
+
+def find(plan: PlanFile) -> tuple[tuple[str, Location], ...]:
+    """Every env value with a reference in it, as it is written, and where: the raw text is what specs keep."""
+    return tuple(
+        (value, plan.where("containers", name, "env", key))
+        for name, container in plan.containers.items()
+        for key, value in container.env.items()
+        if isinstance(value, str) and _REFERENCE.search(value)
+    )
+
+
+def resolve(plan: PlanFile, environ: Mapping[str, str], base_dir: Path) -> Mapping[str, Secret]:
+    """Raw text → secret, for every reference of the plan file.
+
+    Raises:
+        Problem: with every variable that is not set and every file that cannot be read, each with its place.
+    """
+    places: dict[str, Location] = {}
+    for raw, where in find(plan):
+        places.setdefault(raw, where)
+    return reveal(places, environ, base_dir, places)
+
+
+def reveal(
+    references: Iterable[str],
+    environ: Mapping[str, str],
+    base_dir: Path,
+    places: Mapping[str, Location] = _NOWHERE,
+) -> Mapping[str, Secret]:
+    """Raw text → secret; files are relative to `base_dir`, the plan file's folder, and lose a line break at the end.
+
+    Raises:
+        Problem: with every variable that is not set and every file that cannot be read.
+    """
+    result: dict[str, Secret] = {}
+    faults: dict[tuple[str, str], Diagnostic] = {}
+    for raw in references:
+        pieces: list[str] = []
+        end = 0
+        for match in _REFERENCE.finditer(raw):
+            kind, name = match.groups()
+            try:
+                text = _from_environment(name, environ) if kind == "env" else _from_file(base_dir, name)
+            except LookupError as error:
+                detail, fix = error.args
+                faults[(kind, name)] = Diagnostic("A secret is not to be had", detail, fix, places.get(raw))
+                text = ""
+            pieces += (raw[end : match.start()], text)
+            end = match.end()
+        result[raw] = Secret(raw, "".join((*pieces, raw[end:])))
+    if faults:
+        raise Problem(tuple(faults.values()))
+    return result
+
+
+def exposed(plan: PlanFile, base_dir: Path) -> tuple[Diagnostic, ...]:
+    """Warnings for secret files that every user of this machine may read."""
+    found: dict[str, Diagnostic] = {}
+    for raw, where in find(plan):
+        for kind, name in _REFERENCE.findall(raw):
+            if kind == "file" and _open_to_all(_path(base_dir, name)):
+                detail = f"{name} holds a secret, and every user of this machine may read it."
+                fix = f"chmod o-rwx {name}"
+                found[name] = Diagnostic("A secret lies open", detail, fix, where, severity=Severity.WARNING)
+    return tuple(found.values())
+
+
+def _from_environment(name: str, environ: Mapping[str, str]) -> str:
+    if name not in environ:
+        raise LookupError(f"The environment variable {name} is not set.", f"Set {name} before running gpuplan.")
+    return environ[name]
+
+
+def _path(base_dir: Path, name: str) -> Path:
+    try:
+        return base_dir / Path(name).expanduser()
+    except RuntimeError:  # ~nobody-of-that-name
+        return base_dir / name
+
+
+def _from_file(base_dir: Path, name: str) -> str:
+    fix = "Files of secrets are named relative to the plan file's folder."
+    try:
+        with _path(base_dir, name).open("rb") as stream:
+            content = stream.read(LONGEST + 1)
+        text = content.decode()
+    except OSError as error:
+        raise LookupError(f"The file {name} cannot be read: {error.strerror or error}.", fix) from None
+    except ValueError:
+        raise LookupError(f"The file {name} is not UTF-8 text, or its name is none.", fix) from None
+    if len(content) > LONGEST:
+        raise LookupError(
+            f"The file {name} is larger than {LONGEST >> 20} MiB.", "Name the file that holds only the secret."
+        )
+    if "\0" in text:
+        raise LookupError(f"The file {name} holds a NUL character, which no environment takes.", fix)
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _open_to_all(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except (OSError, ValueError):
+        return False
