@@ -39,6 +39,10 @@ def load_plan(
     empty = dict(_empty(document))
     found = [*filled.faults, *empty.values()]
     plan = _validated(document, found, filled.broken | empty.keys())
+    if plan is not None:
+        from gpuplan.intent.checks import check_plan
+
+        found.extend(check_plan(plan))
     if plan is None or found:
         raise Problem(sorted(found, key=_by_place))
     return plan

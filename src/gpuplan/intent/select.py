@@ -11,11 +11,15 @@ from gpuplan.model.inventory import Host
 
 def on_node(nodes: Nodes, host: Host) -> bool:
     """True where one of the patterns (node, group or glob) means this host."""
-    patterns = (nodes,) if isinstance(nodes, str) else nodes
     return any(
         pattern in host.groups or pattern in ("all", host.name) or fnmatchcase(host.name, pattern)
-        for pattern in patterns
+        for pattern in patterns_of(nodes)
     )
+
+
+def patterns_of(nodes: Nodes) -> tuple[str, ...]:
+    """The patterns of a `nodes:` value."""
+    return (nodes,) if isinstance(nodes, str) else nodes
 
 
 def slice_names(mig: Mig | None) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,70 @@
+"""Checks of models: where their files are, which model servers serve them, and what they call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
+from gpuplan.intent.checks.files import wrong_path
+from gpuplan.intent.checks.reference import nearest
+from gpuplan.intent.planfile import Model, PlanFile
+from gpuplan.model.diagnostic import Diagnostic
+
+
+def check_models(plan: PlanFile) -> Iterator[Diagnostic]:
+    """Everything wrong with the models."""
+    for name, model in plan.models.items():
+        if told := wrong_path(plan, model.source, "directory"):
+            yield Diagnostic("A model's source is not there", *told, plan.where("models", name, "source"))
+        yield from _containers(plan, name, model)
+        yield from _overrides(plan, name, model)
+        yield from _dependencies(plan, name, model)
+    yield from _cycles(plan)
+
+
+def _containers(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    servers = [container for container, section in plan.containers.items() if section.triton is not None]
+    for number, container in enumerate(model.containers):
+        where = plan.where("models", name, "containers", number)
+        if container not in plan.containers:
+            detail = f"The model {name} is on {container}, which is not under containers:."
+            yield Diagnostic("A container is not known", detail, nearest(container, servers), where)
+        elif container not in servers:
+            detail = f"The model {name} is on {container}, which has no triton: section."
+            fix = f"Add triton: {{}} to {container}, or name a model server."
+            yield Diagnostic("A container is no model server", detail, fix, where)
+        elif container in model.containers[:number]:
+            detail = f"The model {name} names {container} twice."
+            yield Diagnostic("A container is named twice", detail, "Remove one.", where)
+
+
+def _overrides(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    for container in model.overrides:
+        if container not in model.containers:
+            detail = f"The model {name} has overrides for {container}, and it is not on that container."
+            where = plan.where("models", name, "overrides", container)
+            yield Diagnostic("An override has no container", detail, nearest(container, model.containers), where)
+
+
+def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    for number, other in enumerate(model.depends_on):
+        where = plan.where("models", name, "depends_on", number)
+        if other not in plan.models:
+            fix = nearest(other, (known for known in plan.models if known != name))
+            yield Diagnostic(
+                "A model is not known", f"{name} depends on {other}, which is not under models:.", fix, where
+            )
+        elif missing := [each for each in model.containers if each not in plan.models[other].containers]:
+            detail = f"{name} calls {other} in the same model server, and {other} is not on {', '.join(missing)}."
+            yield Diagnostic("A model is not where it is called", detail, f"Add {other} there.", where)
+
+
+def _cycles(plan: PlanFile) -> Iterator[Diagnostic]:
+    graph = {name: [each for each in model.depends_on if each in plan.models] for name, model in plan.models.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle = list(reversed(error.args[1]))
+        detail = f"Models depend on one another: {' → '.join(cycle)}."
+        fix = "Remove one of the dependencies; none of them could be loaded first."
+        yield Diagnostic("Models depend on one another", detail, fix, plan.where("models", cycle[0], "depends_on"))
