@@ -35,6 +35,7 @@ def apply(
             raise Problem(_settled(what), Exit.USAGE)
         change_set, made_with = saved_file.read(what)
         nodes = read_inventory_file(inventory_path(inventory or made_with))
+        voice.tell(nodes.warnings)
         return carrying_out.carry_out(change_set, nodes, given, voice)
     inputs = read_inputs(what, inventory, var, var_file)
     change_set = planning.make(inputs, voice, target)

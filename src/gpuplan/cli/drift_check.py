@@ -37,6 +37,8 @@ def drift_check(
 
     voice = Voice(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
+    if verbose:
+        voice.tell(inputs.inventory.warnings)
     with voice.progress(lines=False) as listen:
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     voice.show(page(report, verbose))

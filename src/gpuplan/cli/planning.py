@@ -21,6 +21,7 @@ def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: b
     """Ask all nodes and compare."""
     from gpuplan.flow.run import plan
 
+    voice.tell(inputs.inventory.warnings)
     with voice.progress(lines=False) as listen:
         made = plan(
             inputs.plan,

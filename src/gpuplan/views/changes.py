@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -38,7 +38,7 @@ def node_changes(node: NodeChanges) -> Iterator[Block]:
     yield paragraph(Text(visible(node.node), "bold"))
     for change in node.changes:
         yield from change_block(node.node, change)
-    if not node.changes:
+    if not node.changes and not whole_node(node.unknown):
         yield paragraph(_nothing(node), "  ")
     yield from left_alone(node.node, node.unmanaged)
     yield from not_read(node.node, node.unknown)
@@ -77,12 +77,19 @@ def left_alone(node: str, things: tuple[Unmanaged, ...]) -> Iterator[Block]:
 
 def not_read(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
     """What could not be read; nothing is planned from it."""
-    if parts:
+    for part in whole_node(parts):
+        yield paragraph(Text(f"Not read: {visible(part.diagnostic.summary)}.", "yellow"), Text("  ? ", "yellow"))
+    rest = [part for part in parts if part.address.kind != NODE]
+    if rest:
         yield paragraph("could not be read, so nothing is said of it:", "  ")
-    for part in parts:
-        subject = "the whole node" if part.address.kind == NODE else within(node, part.address)
-        told = f"{subject}  {visible(part.diagnostic.summary)}"
+    for part in rest:
+        told = f"{within(node, part.address)}  {visible(part.diagnostic.summary)}"
         yield paragraph(Text(told, "yellow"), Text("    ? ", "yellow"))
+
+
+def whole_node(parts: Sequence[Unknown]) -> list[Unknown]:
+    """Why the node as a whole could not be read; empty where it was."""
+    return [part for part in parts if part.address.kind == NODE]
 
 
 def _field_row(action: Action, change: FieldChange) -> FieldRow:
@@ -97,8 +104,6 @@ def _field_row(action: Action, change: FieldChange) -> FieldRow:
 def _nothing(node: NodeChanges) -> Text:
     if number := errors(node.diagnostics):
         return Text(f"Not planned: {count(number, 'error')}.", "red")
-    if any(part.address.kind == NODE for part in node.unknown):
-        return Text("Nothing is planned.", "yellow")
     if node.unknown:
         return Text("No changes in what could be read.")
     return Text(f"No changes. {count(node.resources, 'resource')} compared.", "dim")

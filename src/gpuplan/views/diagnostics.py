@@ -26,8 +26,8 @@ def diagnostics(told: Sequence[Diagnostic], source: Source = no_source) -> Page:
     """Each diagnostic once, in the order given, warnings first so that errors stand nearest to the prompt."""
     unique = list(dict.fromkeys(told))
     for diagnostic in sorted(unique, key=lambda each: each.severity is Severity.ERROR):
-        yield from _one(diagnostic, source)
         yield BLANK
+        yield from _one(diagnostic, source)
 
 
 def _one(diagnostic: Diagnostic, source: Source) -> Iterator[Block]:

@@ -43,7 +43,10 @@ def report_summary(report: Report) -> str:
     nodes = report.nodes
     drift = sum(len(node.drift) for node in nodes)
     with_drift = count(sum(bool(node.drift) for node in nodes), "node")
-    sentences = [f"Drift: {drift} on {with_drift}." if drift else "No drift found."]
+    checked = sum(not (node.busy or errors(node.diagnostics) or node.unknown) for node in nodes)
+    sentences = [f"Drift: {drift} on {with_drift}."] if drift else []
+    if checked and not drift:
+        sentences.append(f"No drift on {count(checked, 'node')}.")
     numbers = (
         (sum(len(node.pending) for node in nodes), "pending"),
         (sum(len(node.unmanaged) for node in nodes), "not of this plan file"),
