@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gpuplan.kinds.container.bring import bring, image_address
+from gpuplan.kinds.container.bring import bring, image_address, present
 from gpuplan.kinds.container.faults import told
 from gpuplan.kinds.container.lifecycle import Making, make, remove, start, update
 from gpuplan.kinds.container.raw import mapping, texts
@@ -12,7 +12,6 @@ from gpuplan.kinds.container.read import live
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
 from gpuplan.kinds.container.standing import discard, halt
 from gpuplan.kinds.room import Hands, Memory
-from gpuplan.model.address import parse_address
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.value import JsonObject, as_object
@@ -67,30 +66,35 @@ def _tidy(step: Step, hands: Hands) -> Memory:
 
 
 def _remove(step: Step, hands: Hands) -> Memory:
-    images = remove(step.address, hands)
-    return [(image_address(hands.node, image), None) for image in _take_away(images, step, hands)]
+    remove(step.address, hands)
+    return [(image_address(hands.node, image), None) for image in _take_away(step, hands)]
 
 
-def _take_away(images: tuple[str, ...], step: Step, hands: Hands) -> Iterator[str]:
-    """Remove those of the images that gpuplan had brought and that no container uses any more."""
+def _take_away(step: Step, hands: Hands) -> Iterator[str]:
+    """Remove those images that gpuplan had brought and that no container uses any more."""
+    for image in texts(step.arguments["images"]):
+        if not present(image, step.address, hands):
+            yield image
+        elif not _used(image, step, hands) and _image_removed(image, hands):
+            hands.say(f"removed image {image}")
+            yield image
+
+
+def _used(image: str, step: Step, hands: Hands) -> bool:
+    with told(str(step.address), f"looking for containers of {image}"):
+        return bool(hands.docker().containers(all=True, filters={"ancestor": image}))
+
+
+def _image_removed(image: str, hands: Hands) -> bool:
+    """False where it stays: an image that cannot go is no reason to call the container's removal a failure."""
     from docker.errors import APIError
 
-    record = mapping(hands.look("record").probe("record").value)
-    remembered = {
-        parse_address(name).name for name in mapping(record.get("remembered")) if parse_address(name).kind == "image"
-    }
-    for image in images:
-        if image_address(hands.node, image).name not in remembered:
-            continue
-        with told(str(step.address), f"removing image {image}"):
-            if hands.docker().containers(all=True, filters={"ancestor": image}):
-                continue
-            try:
-                hands.docker().remove_image(image)
-                hands.say(f"removed image {image}")
-            except APIError as fault:
-                hands.say(f"image {image} stays: {fault.explanation}")
-        yield image
+    try:
+        hands.docker().remove_image(image)
+    except APIError as fault:
+        hands.say(f"image {image} stays: {fault.explanation}")
+        return False
+    return True
 
 
 def _making(step: Step, hands: Hands) -> Making:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gpuplan.kinds.container.canonical import wanted_fields
 from gpuplan.kinds.container.differences import Differences, differences
 from gpuplan.kinds.container.env import wanted_env
-from gpuplan.kinds.container.images import find
+from gpuplan.kinds.container.images import canonical_name, find
 from gpuplan.kinds.container.read import Live, Observed
 from gpuplan.kinds.container.shape import ContainerSpec
 from gpuplan.kinds.container.steps import (
@@ -73,19 +73,21 @@ def follow(
     return _updated(wanted, live, Differences(fields, reasons), extra)
 
 
-def remove(role: str, ours: Sequence[Live], circumstances: Circumstances) -> Change:
-    """The container is not wanted any more."""
+def remove(role: str, ours: Sequence[Live], kept: Set[str], circumstances: Circumstances) -> Change:
+    """The container is not wanted any more; images that gpuplan brought go with it, but for those that are `kept`."""
     address = Address(circumstances.node, "container", role)
     recorded = circumstances.record.resources.get(address)
     held = [port for live in ours for port in held_ports(live)]
     images = dict.fromkeys(live.image for live in ours)
+    remembered = {each.name for each in circumstances.record.remembered if each.kind == "image"}
+    brought = sorted(remembered - {canonical_name(image) for image in kept})
     return Change(
         address,
         Action.DELETE,
         tuple(FieldChange("image", image, None) for image in images),
         interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
         disturbs={address: f"container {role} is removed"},
-        steps=(remove_step(address, held, recorded.needs if recorded else ()),),
+        steps=(remove_step(address, held, recorded.needs if recorded else (), brought),),
     )
 
 
@@ -137,5 +139,8 @@ def _updated(wanted: Wanted, live: Live, found: Differences, extra: Sequence[Liv
 
 
 def _image(wanted: Wanted, observed: Observed) -> Iterator[Step]:
-    if wanted.spec.pull == "always" or find(wanted.spec.image, observed.images) is None:
+    spec = wanted.spec
+    if spec.pull == "never" and not spec.archive:
+        return
+    if spec.pull == "always" or find(spec.image, observed.images) is None:
         yield image_step(wanted)

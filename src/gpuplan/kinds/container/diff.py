@@ -28,7 +28,8 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     verdicts = [_judge(each, ours, observed, circumstances) for each in desired]
     names = {each.address.name for each in desired}
     gone = sorted({live.role for live in ours} - names)
-    removals = [remove(role, [each for each in ours if each.role == role], circumstances) for role in gone]
+    kept = {verdict.wanted.spec.image for verdict in verdicts}
+    removals = [remove(role, [each for each in ours if each.role == role], kept, circumstances) for role in gone]
     starting = [verdict.wanted for verdict in verdicts if verdict.starts]
     return Comparison(
         changes=(*(verdict.change for verdict in verdicts if verdict.change), *removals),

@@ -14,7 +14,7 @@ from gpuplan.kinds.container.raw import mapping, mappings, whole
 from gpuplan.kinds.container.read import OLD, live
 from gpuplan.kinds.container.ready import wait_ready
 from gpuplan.kinds.container.shape import ContainerSpec, EnvValue
-from gpuplan.kinds.container.standing import come_back, discard, halt, named, of_ours, rename, step_aside
+from gpuplan.kinds.container.standing import come_back, discard, halt, named, of_ours, rename, step_aside, unpause
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -66,9 +66,11 @@ def start(making: Making) -> None:
     if found is None:
         raise Problem(_gone(making))
     try:
-        if found.busy:
+        if found.status == "paused":
+            unpause(found, address, hands)
+        else:
             halt(found, address, hands)
-        _start(making, found.id)
+            _start(making, found.id)
         wait_ready(found.id, address, making.spec, hands)
     except Problem as problem:
         back = come_back(address, hands) if named(making.name + OLD, address, hands) else ()
@@ -92,19 +94,17 @@ def update(container: str, making: Making) -> None:
             post_update(engine, container, body)
 
 
-def remove(address: Address, hands: Hands) -> tuple[str, ...]:
-    """Stop and remove everything of ours with this name; answers the images that it ran.
+def remove(address: Address, hands: Hands) -> None:
+    """Stop and remove everything of ours with this name.
 
     Raises:
         Problem: the engine refused, or a second look still finds it.
     """
-    ours = of_ours(address, hands)
-    for each in ours:
+    for each in of_ours(address, hands):
         discard(each, address, hands)
     if left := of_ours(address, hands):
         names = ", ".join(each.name for each in left)
         raise Problem(Diagnostic("A container was not removed", f"{names} is still there.", address=str(address)))
-    return tuple(dict.fromkeys(each.image for each in ours))
 
 
 def tidy(address: Address, hands: Hands) -> None:
@@ -149,8 +149,10 @@ def _with_holder(diagnostic: Diagnostic, making: Making) -> Diagnostic:
     with told(str(making.address), "looking for the holder of the port"):
         listed = making.hands.docker().containers()
     holders = [each["Names"][0].strip("/") for each in listed if int(match[1]) in _public(each)]
-    named_too = f" {', '.join(holders)} publishes {match[1]}." if holders else ""
-    return replace(diagnostic, detail=diagnostic.detail + named_too)
+    who = (
+        f"{', '.join(holders)} publishes it" if holders else "no container publishes it, so it is a process of the node"
+    )
+    return replace(diagnostic, detail=f"Host port {match[1]} for {making.name} is taken: {who}.")
 
 
 def _public(listed: Mapping[str, Json]) -> set[int]:

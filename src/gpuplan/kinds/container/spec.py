@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ def _desired(told: _Told) -> Iterator[Desired]:
 def _spec(told: _Told) -> ContainerSpec:
     stated = told.placed.container
     image = _image(told)
+    _refuse(told)
     return ContainerSpec(
         image=image,
         archive=stated.archive or "",
@@ -91,6 +93,25 @@ def _spec(told: _Told) -> ContainerSpec:
         ready=_readiness(stated),
         triton=stated.triton is not None,
     )
+
+
+def _refuse(told: _Told) -> None:
+    """What Docker would refuse, or what could not be told apart afterwards."""
+    stated = told.placed.container
+    if len(told.placed.name) < 2:
+        told.fault(
+            "", "A container's name is too short", "Docker wants at least two characters.", "Give it another name."
+        )
+    for key in ("network", "ipc"):
+        if str(getattr(stated, key) or "").startswith("container:"):
+            detail = f"{key}: {getattr(stated, key)} would tie it to one container, and break when that is replaced."
+            told.fault(key, "A namespace of another container", detail, "Use a named network, host, or shareable.")
+    if stated.network == "host" and stated.ports:
+        told.fault("ports", "Ports on the host's network", "With network: host nothing is published.", "Remove ports:.")
+    if stated.ready.http and not re.fullmatch(r"\d{1,5}(/[!-~]*)?", stated.ready.http):
+        told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
+    if sum(map(bool, (stated.ready.http, stated.ready.tcp, stated.ready.exec))) > 1:
+        told.fault("ready", "Several readiness probes", "One of http, tcp and exec is meant.", "Keep one of them.")
 
 
 def _image(told: _Told) -> str:

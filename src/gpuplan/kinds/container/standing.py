@@ -73,12 +73,19 @@ def halt(container: Live, address: Address, hands: Hands) -> None:
     """Stop a container, within its own stop timeout."""
     if not container.busy:
         return
+    if container.status == "paused":
+        unpause(container, address, hands)
     timeout = container.config.get("StopTimeout")
     with told(str(address), f"stopping {container.name}"):
-        if container.status == "paused":
-            hands.docker().unpause(container.id)
         hands.docker().stop(container.id, timeout=timeout if isinstance(timeout, int) else 10)
     hands.say(f"stopped {container.name}")
+
+
+def unpause(container: Live, address: Address, hands: Hands) -> None:
+    """Let a paused container go on."""
+    with told(str(address), f"continuing {container.name}"):
+        hands.docker().unpause(container.id)
+    hands.say(f"continued {container.name}")
 
 
 def discard(container: Live, address: Address, hands: Hands) -> None:

@@ -88,14 +88,14 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
     )
 
 
-def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address]) -> Step:
-    """Stop and remove a container, and what replacements left of it."""
+def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address], images: Sequence[str]) -> Step:
+    """Stop and remove a container and what replacements left of it; then those of the images that nothing uses."""
     return Step(
         "remove",
         address,
         Verb.DELETE,
         f"remove container {address.name}",
-        {},
+        {"images": list(images)},
         releases=tuple(needs),
         frees=(address, *_ports(address.node, held)),
     )
