@@ -12,7 +12,7 @@ from gpuplan.model.outcome import Status, StepOutcome
 from gpuplan.views.progress import LiveProgress, PlainProgress
 
 STARTED = StepStarted("gpu-a1", "s", "create slice cls-a", 1, 2)
-DONE = StepEnded("gpu-a1", StepOutcome("s", "create slice cls-a", Status.DONE, 0.31))
+DONE = StepEnded("gpu-a1", StepOutcome("s", "create slice cls-a", Status.DONE, 1.31))
 SKIPPED = StepEnded("gpu-a1", StepOutcome("t", "load model x", Status.SKIPPED))
 
 
@@ -25,7 +25,7 @@ def test_steps_are_lines_and_asking_is_silent() -> None:
     progress = PlainProgress(console(out), clock=lambda: 0.0)
     for event in (Asking("gpu-a1"), Asked("gpu-a1", 0.2), STARTED, DONE, SKIPPED):
         progress(event)
-    assert out.getvalue() == "gpu-a1: 1/2 create slice cls-a\ngpu-a1: done: create slice cls-a (0.3 s)\n"
+    assert out.getvalue() == "gpu-a1: 1/2 create slice cls-a\ngpu-a1: done: create slice cls-a (1.3 s)\n"
 
 
 def test_words_from_inside_a_step_are_said_now_and_then() -> None:
@@ -51,7 +51,7 @@ def test_the_live_picture_names_each_node_at_work() -> None:
     assert "gpu-h1: asking" in picture
     assert r"gpu-a1: 1/2 create slice cls-a · pulling\x1b 43 %" in picture
     assert after == []
-    assert "gpu-a1: ✓ create slice cls-a (0.3 s)" in out.getvalue()
+    assert "gpu-a1: ✓ create slice cls-a (1.3 s)" in out.getvalue()
 
 
 def test_events_from_many_threads_do_not_lock_up() -> None:
@@ -62,3 +62,12 @@ def test_events_from_many_threads_do_not_lock_up() -> None:
         for thread in threads:
             thread.join(timeout=20)
         assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_fast_step_is_one_line_and_a_failed_one_always_two() -> None:
+    out = StringIO()
+    progress = PlainProgress(console(out), clock=lambda: 0.0)
+    progress(StepEnded("gpu-a1", StepOutcome("s", "create slice", Status.DONE, 0.2)))
+    assert out.getvalue() == ""
+    progress(StepEnded("gpu-a1", StepOutcome("s", "create slice", Status.FAILED, 0.2)))
+    assert out.getvalue() == "gpu-a1: failed: create slice (0.2 s)\n"

@@ -131,7 +131,7 @@ OUTCOMES = (
                 ("loading", "server says:\n  failed to load\n  \x1b[2Jpoll"),
                 (Diagnostic("The model did not load", "It is UNAVAILABLE.", address=str(MODEL)),),
             ),
-            StepOutcome("c", "load model sentiment", Status.SKIPPED),
+            StepOutcome("c", "load model sentiment", Status.SKIPPED, transcript=("skipped: it waits for “x”",)),
         ),
         exit_code=1,
     ),

@@ -60,7 +60,7 @@ def _node(node: NodeFindings) -> Iterator[Block]:
     for drift in node.drift:
         yield from _drift(node.node, drift)
     if node.pending:
-        yield paragraph("changed in the plan file since the last apply:", "  ")
+        yield paragraph("pending, the plan file is ahead of what was applied:", "  ")
     for address in node.pending:
         yield paragraph(within(node.node, address), "      ")
     yield from left_alone(node.node, node.unmanaged)

@@ -30,7 +30,9 @@ def outcomes(nodes: Sequence[NodeOutcome]) -> Page:
 def step_line(step: StepOutcome) -> Text:
     """“✓ create slice cls-a (0.3 s)”."""
     sign, colour = SIGNS[step.status]
-    end = "not done" if step.status is Status.SKIPPED else duration(step.seconds)
+    end = duration(step.seconds)
+    if step.status is Status.SKIPPED:
+        end = visible(" ".join(step.transcript)) or "not done"
     return Text.assemble((sign, colour), f" {visible(step.title)} ", (f"({end})", "dim"))
 
 
@@ -42,10 +44,10 @@ def _node(node: NodeOutcome) -> Iterator[Block]:
             yield from _transcript(step)
     if number := errors(node.diagnostics):
         yield paragraph(Text(f"{count(number, 'error')}, told below", "red"), "  ")
-    if node.remaining:
-        yield paragraph(Text("It did not converge; the last look still finds:", "red"), "  ")
-    for change in node.remaining:
-        yield from change_block(node.node, change)
+    if node.remaining and all(step.status is Status.DONE for step in node.steps):
+        yield paragraph(Text("It did not converge; a last look still finds:", "red"), "  ")
+        for change in node.remaining:
+            yield from change_block(node.node, change)
 
 
 def _transcript(step: StepOutcome) -> Iterator[Block]:

@@ -23,6 +23,8 @@ from gpuplan.views.words import duration
 
 QUIET_SECONDS = 10.0
 """At least so long between two words from inside one step, where every word is a line of its own."""
+SLOW_SECONDS = 1.0
+"""The end of a faster step is not worth a line of its own; the next one's beginning says as much."""
 
 
 class PlainProgress:
@@ -48,9 +50,10 @@ class PlainProgress:
             case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
                 self._said[event.node] = self._clock()
                 return visible(f"{event.node}: … {event.text}")
-            case StepEnded(outcome=outcome) if outcome.status is not Status.SKIPPED:
-                word = "done" if outcome.status is Status.DONE else "failed"
-                return visible(f"{event.node}: {word}: {outcome.title} ({duration(outcome.seconds)})")
+            case StepEnded(outcome=outcome) if outcome.status is Status.FAILED:
+                return visible(f"{event.node}: failed: {outcome.title} ({duration(outcome.seconds)})")
+            case StepEnded(outcome=outcome) if outcome.status is Status.DONE and outcome.seconds >= SLOW_SECONDS:
+                return visible(f"{event.node}: done: {outcome.title} ({duration(outcome.seconds)})")
             case _:
                 return ""
 

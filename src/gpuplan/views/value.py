@@ -11,7 +11,7 @@ from gpuplan.model.change import FieldChange
 from gpuplan.model.value import PRIVATE, Json, Later
 from gpuplan.views.escape import visible
 
-LONGEST = 160
+LONGEST = 240
 """Characters of one value that are shown; of a longer one only what differs, or its beginning and end."""
 CONTEXT = 24
 """Characters that are shown before the first difference of two long values."""

@@ -1,0 +1,118 @@
+"""Whole stories on a simulated node, through the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import Command
+
+ROOT = Path(__file__).parents[2]
+PLAN = str(ROOT / "plans" / "quickstart.yaml")
+INVENTORY = str(ROOT / "inventories" / "simulated.yaml")
+ON_NODES = (PLAN, "-i", INVENTORY)
+
+
+@pytest.fixture
+def applied(command: Command) -> None:
+    assert command("apply", *ON_NODES, "--auto-approve").code == 0
+
+
+def test_plan_apply_and_nothing_is_left(command: Command) -> None:
+    first = command("plan", *ON_NODES, "--detailed-exitcode")
+    assert first.code == 2
+    assert "+ model/triton-large/sentiment" in first.out
+    done = command("apply", *ON_NODES, "--auto-approve")
+    assert done.code == 0
+    assert "gpu-a1: 1/" in done.err
+    again = command("plan", *ON_NODES, "--detailed-exitcode")
+    assert (again.code, again.err) == (0, "")
+    assert again.out.endswith("No changes. 1 node is as the plan file says.\n")
+
+
+@pytest.mark.usefixtures("applied")
+def test_a_drift_check_is_silent_when_all_is_well(command: Command) -> None:
+    assert command("drift-check", *ON_NODES) == command("drift-check", *ON_NODES)
+    quiet = command("drift-check", *ON_NODES)
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    assert command("drift-check", *ON_NODES, "--verbose").out.startswith("In sync: 1 node is as last applied.")
+
+
+@pytest.mark.usefixtures("applied")
+def test_what_the_plan_file_changed_is_pending_and_no_drift(command: Command) -> None:
+    ran = command("drift-check", *ON_NODES, "--var", "triton=24.11", "--json")
+    node = json.loads(ran.out)["nodes"][0]
+    assert ran.code == 3
+    assert node["drift"] == []
+    assert "gpu-a1/container/triton-large" in node["pending"]
+
+
+def test_a_saved_change_set_is_applied_once(command: Command) -> None:
+    saved = command("plan", *ON_NODES, "--out", "changes")
+    assert saved.code == 0
+    assert "gpuplan apply changes" in saved.out
+    assert Path("changes").stat().st_mode & 0o777 == 0o600
+    assert command("apply", "changes", "--auto-approve").code == 0
+    again = command("apply", "changes", "--auto-approve")
+    assert again.code == 7
+    assert "stale" in again.err
+
+
+@pytest.mark.usefixtures("applied")
+def test_destroy_removes_all_and_then_has_nothing_to_do(command: Command) -> None:
+    gone = command("destroy", *ON_NODES, "--auto-approve")
+    assert gone.code == 0
+    again = command("destroy", *ON_NODES, "--auto-approve")
+    assert again.code == 0
+    assert "Nothing to destroy on 1 node." in again.out
+
+
+def test_a_target_takes_what_it_needs(command: Command) -> None:
+    ran = command("plan", *ON_NODES, "--target", "gpu-a1/container/triton-small", "--json")
+    changes = {change["address"] for change in json.loads(ran.out)["nodes"][0]["changes"]}
+    assert {"gpu-a1/container/triton-small", "gpu-a1/gpu/a100-0"} <= changes
+    assert "gpu-a1/container/triton-large" not in changes
+
+
+def test_a_target_that_matches_nothing_is_told(command: Command) -> None:
+    ran = command("plan", *ON_NODES, "--target", "nowhere/*")
+    assert "A target matches nothing" in ran.err
+    assert "as the plan file says" not in ran.out
+
+
+def test_on_a_terminal_it_asks_and_shows_progress(tmp_path: Path) -> None:
+    primary, secondary = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuplan", "apply", *ON_NODES],
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+        start_new_session=True,
+    )
+    os.close(secondary)
+    seen = _read_until(primary, b"Only 'yes' is accepted: ")
+    os.write(primary, b"yes\n")
+    seen += _read_until(primary, b"Applied:")
+    assert process.wait(timeout=60) == 0
+    assert b"\x1b[" in seen
+    assert b"Apply these changes?" in seen
+
+
+def _read_until(terminal: int, text: bytes, seconds: float = 60.0) -> bytes:
+    seen = b""
+    deadline = time.monotonic() + seconds
+    while text not in seen:
+        assert time.monotonic() < deadline, seen.decode(errors="replace")
+        try:
+            seen += os.read(terminal, 65536)
+        except OSError as gone:
+            raise AssertionError(seen.decode(errors="replace")) from gone
+    return seen
