@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuplan.kinds.model.failure import failed, had_no_effect, hung, no_server, stays
 from gpuplan.kinds.model.log import Log
-from gpuplan.kinds.model.read import Container, Observed, Server, read
+from gpuplan.kinds.model.read import READY, Container, Observed, Server, read
 from gpuplan.kinds.model.server import TritonServer
 from gpuplan.kinds.model.wanted import Wanted, wanted_from
 from gpuplan.kinds.room import Hands, Memory
@@ -55,13 +55,13 @@ class Loading:
     wanted: Wanted
     triton: TritonServer
     log: Log
-    _told: float = 0.0
+    _told: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
         """Load the model unless it is loaded as wanted; raises Problem with the reason where it does not come up."""
         deadline = time.monotonic() + self.wanted.load_timeout
         found = self._settled(deadline)
-        if self._so(found):
+        if self._so(found) and self.step.arguments.get("again") is not True:
             self.hands.say(f"{self.wanted.model} is loaded already")
             return
         found, refusal = self._ask(deadline)
@@ -97,7 +97,8 @@ class Loading:
     def _say(self, found: Server) -> None:
         if time.monotonic() - self._told >= TELL:
             self._told = time.monotonic()
-            self.hands.say(f"waiting for READY; the server says {found.state(self.wanted.model) or 'nothing yet'}")
+            state = found.state(self.wanted.model)
+            self.hands.say("the load goes on" if state == READY else f"the server says {state or 'nothing yet'}")
 
     def _so(self, found: Server) -> bool:
         model = self.wanted.model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuplan.kinds.model.read import READY, Version
 from gpuplan.kinds.model.situation import Situation
 from gpuplan.kinds.model.steps import list_at_start, load
 from gpuplan.kinds.model.wanted import Wanted
@@ -30,15 +31,16 @@ def judge(
     part = _part_behind(desired, fields, earlier)
     cause = root if root and _follows(fields) else part if not root else None
     known = desired.address in circumstances.record.resources
-    reasons = [*_server_reasons(wanted, found), *([why] if why else [])]
+    loaded = found.server is not None and bool(found.server.ready(wanted.model))
+    reasons = [*_server_reasons(wanted, found, forced=bool(why)), *([why] if why and (known or loaded) else [])]
     if part and cause == part:
         reasons.append(
             f"{part.name.partition('/')[2]}, which it is composed of or calls, is not loaded as it should be"
         )
-    loaded = found.server is not None and bool(found.server.ready(wanted.model))
     only_listed = not why and [field.path for field in fields] == ["at_start"]
     dropped = _dropped(desired, circumstances)
     verb = Verb.UPDATE if loaded else Verb.CREATE
+    again = root is not None and root.kind == "repository"
     return Change(
         desired.address,
         Action.UPDATE if loaded else Action.CREATE,
@@ -47,7 +49,7 @@ def judge(
         interrupts=_interrupts(wanted, found, loaded and not only_listed),
         disturbs={} if only_listed else {desired.address: f"{wanted.model} is loaded anew"},
         cause=cause if known else None,
-        steps=(list_at_start(desired, wanted) if only_listed else load(desired, wanted, verb, dropped),),
+        steps=(list_at_start(desired, wanted) if only_listed else load(desired, wanted, verb, dropped, again=again),),
     )
 
 
@@ -97,13 +99,19 @@ def _part_behind(
     return next((need for need in absent if any(field.path == "state" for field in earlier[need].fields)), None)
 
 
-def _server_reasons(wanted: Wanted, found: Situation) -> list[str]:
+def _server_reasons(wanted: Wanted, found: Situation, *, forced: bool) -> list[str]:
     if found.server is None:
         return []
     if wanted.model not in found.server.index:
-        return ["the server does not see the model in its repository"]
-    reason = found.server.reason(wanted.model)
-    return [f"the server says: {reason}"] if reason and reason != "unloaded" else []
+        return [] if forced else ["the server does not see the model in its repository"]
+    missing = [each for each in found.server.index[wanted.model] if each.state != READY and each.reason]
+    return list(dict.fromkeys(_reason(each) for each in missing if each.number in wanted.versions))
+
+
+def _reason(version: Version) -> str:
+    if version.reason == "unloaded":
+        return f"version {version.number} was unloaded"
+    return f"the server says of version {version.number}: {' '.join(version.reason.split()).rstrip(' ;.')}"
 
 
 def _dropped(desired: Desired, circumstances: Circumstances) -> tuple[Address, ...]:

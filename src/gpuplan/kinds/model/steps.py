@@ -10,8 +10,12 @@ from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
 
 
-def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address]) -> Step:
-    """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before."""
+def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address], *, again: bool) -> Step:
+    """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before.
+
+    `again` asks for a load even where the server seems to have the content: its files on the node were not what they
+    should be, and it may have been loaded from those.
+    """
     versions = ", ".join(map(str, wanted.versions))
     what = f"{'version' if len(wanted.versions) == 1 else 'versions'} {versions}"
     title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model} ({what}) on {wanted.container}"
@@ -20,7 +24,7 @@ def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address
         desired.address,
         verb,
         title,
-        desired.spec,
+        {**desired.spec, "again": again},
         makes=(desired.address,),
         uses=desired.needs,
         releases=tuple(dropped),
@@ -30,7 +34,15 @@ def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address
 def list_at_start(desired: Desired, wanted: Wanted) -> Step:
     """Only have a model, which is loaded already, loaded at the server's next start."""
     title = f"have {wanted.container} load {wanted.model} whenever it starts"
-    return Step("load", desired.address, Verb.UPDATE, title, desired.spec, makes=(desired.address,), uses=desired.needs)
+    return Step(
+        "load",
+        desired.address,
+        Verb.UPDATE,
+        title,
+        {**desired.spec, "again": False},
+        makes=(desired.address,),
+        uses=desired.needs,
+    )
 
 
 def unload(address: Address, container: str, model: str, releases: Sequence[Address]) -> Step:
