@@ -1,0 +1,80 @@
+"""Addresses and published ports of running containers."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gpuplan.simulation.document import items, mapping, text
+from gpuplan.simulation.engine.create import exposed
+from gpuplan.simulation.engine.find import image_by_id
+from gpuplan.simulation.engine.http import EngineError
+from gpuplan.simulation.state import Container, NodeState, Port
+
+_FIRST_EPHEMERAL = 49153
+_ANY = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def network_of(container: Container) -> str:
+    """Name of the network it is on."""
+    mode = text(container.host_config.get("NetworkMode"))
+    return "bridge" if mode in ("default", "") else mode
+
+
+def connect(state: NodeState, container: Container) -> None:
+    """Give the container its address and ports.
+
+    Raises:
+        EngineError: the network is not there, or a port is taken, in the words of Docker Engine 20.10.
+    """
+    network = network_of(container)
+    if network not in ("bridge", "host", "none") and not network.startswith("container:"):
+        raise EngineError(404, f"network {network} not found")
+    if network != "bridge":
+        return
+    endpoint = hashlib.sha256(f"{container.id} endpoint {state.count()}".encode()).hexdigest()
+    wanted = _wanted(state, container)
+    taken = [port for one in state.containers.values() if one.running for port in one.ports]
+    for port in wanted:
+        if any(_clash(port, other) for other in taken):
+            raise EngineError(
+                500,
+                f"driver failed programming external connectivity on endpoint {container.name} ({endpoint}): "
+                f"Bind for {port.host_ip or '0.0.0.0'}:{port.host_port} failed: port is already allocated",  # noqa: S104
+            )
+    container.ports, container.endpoint = wanted, endpoint
+    used = {one.address for one in state.containers.values() if one.running}
+    container.address = next(
+        address for number in range(2, 65000) if (address := f"172.17.{number >> 8}.{number & 255}") not in used
+    )
+
+
+def disconnect(container: Container) -> None:
+    """Take the address and ports back."""
+    container.ports, container.address, container.endpoint = [], "", ""
+
+
+def _wanted(state: NodeState, container: Container) -> list[Port]:
+    bindings = mapping(container.host_config.get("PortBindings"))
+    inside = [(port, items(bindings[port])) for port in bindings]
+    if container.host_config.get("PublishAllPorts"):
+        inside += [
+            (port, [{}]) for port in exposed(container, image_by_id(state, container.image)) if port not in bindings
+        ]
+    wanted: list[Port] = []
+    for port, stated in inside:
+        for one in map(mapping, stated):
+            number = text(one.get("HostPort")) or str(_free_port(state, wanted))
+            wanted.append(Port(port, text(one.get("HostIp")), int(number)))
+    return wanted
+
+
+def _free_port(state: NodeState, wanted: list[Port]) -> int:
+    taken = {port.host_port for one in state.containers.values() if one.running for port in one.ports}
+    taken |= {port.host_port for port in wanted}
+    return next(number for number in range(_FIRST_EPHEMERAL, 65536) if number not in taken)
+
+
+def _clash(port: Port, other: Port) -> bool:
+    same_protocol = port.inside.partition("/")[2] == other.inside.partition("/")[2]
+    same_address = port.host_ip == other.host_ip or port.host_ip in _ANY or other.host_ip in _ANY
+    return same_protocol and same_address and port.host_port == other.host_port

@@ -1,0 +1,117 @@
+"""What the engine says of itself: version and info."""
+
+from __future__ import annotations
+
+import time
+
+from gpuplan.simulation.clock import stamp
+from gpuplan.simulation.machine import Machine
+from gpuplan.simulation.state import Document, NodeState
+
+VERSION = "20.10.24"
+API = "1.41"
+KERNEL = "6.1.0-28-amd64"
+
+
+def version() -> Document:
+    """`GET /version`."""
+    about: Document = {
+        "ApiVersion": API,
+        "Arch": "amd64",
+        "BuildTime": "2023-04-04T00:00:00.000000000+00:00",
+        "Experimental": "false",
+        "GitCommit": "5d6db84",
+        "GoVersion": "go1.19.7",
+        "KernelVersion": KERNEL,
+        "MinAPIVersion": "1.12",
+        "Os": "linux",
+    }
+    return {
+        "Platform": {"Name": ""},
+        "Components": [
+            {"Name": "Engine", "Version": VERSION, "Details": about},
+            {"Name": "containerd", "Version": "1.6.20", "Details": {"GitCommit": "1.6.20"}},
+            {"Name": "runc", "Version": "1.1.5", "Details": {"GitCommit": "1.1.5"}},
+            {"Name": "docker-init", "Version": "0.19.0", "Details": {"GitCommit": ""}},
+        ],
+        "Version": VERSION,
+        **{key: value for key, value in about.items() if key != "Experimental"},
+    }
+
+
+def info(state: NodeState, machine: Machine) -> Document:
+    """`GET /info`."""
+    statuses = [container.status for container in state.containers.values()]
+    running = sum(status in ("running", "restarting") for status in statuses)
+    return {
+        "ID": state.boot_id.upper(),
+        "Containers": len(statuses),
+        "ContainersRunning": running,
+        "ContainersPaused": statuses.count("paused"),
+        "ContainersStopped": len(statuses) - running - statuses.count("paused"),
+        "Images": len(state.images),
+        "Driver": "overlay2",
+        "DriverStatus": [["Backing Filesystem", "extfs"], ["Supports d_type", "true"], ["Native Overlay Diff", "true"]],
+        "Plugins": {
+            "Volume": ["local"],
+            "Network": ["bridge", "host", "ipvlan", "macvlan", "null", "overlay"],
+            "Authorization": None,
+            "Log": ["json-file", "journald", "local", "syslog"],
+        },
+        **dict.fromkeys(_LIMITS, True),
+        "Debug": False,
+        "NFd": 30,
+        "NGoroutines": 40,
+        "SystemTime": stamp(time.time()),
+        "LoggingDriver": "json-file",
+        "CgroupDriver": "cgroupfs",
+        "CgroupVersion": "1",
+        "NEventsListener": 0,
+        "KernelVersion": KERNEL,
+        "OperatingSystem": "Debian GNU/Linux 12 (bookworm)",
+        "OSVersion": "12",
+        "OSType": "linux",
+        "Architecture": "x86_64",
+        "IndexServerAddress": "https://index.docker.io/v1/",
+        "RegistryConfig": {
+            "AllowNondistributableArtifactsCIDRs": [],
+            "AllowNondistributableArtifactsHostnames": [],
+            "InsecureRegistryCIDRs": ["127.0.0.0/8"],
+            "IndexConfigs": {"docker.io": {"Name": "docker.io", "Mirrors": [], "Secure": True, "Official": True}},
+            "Mirrors": [],
+        },
+        "NCPU": 64,
+        "MemTotal": 540_000_000_000,
+        "GenericResources": None,
+        "DockerRootDir": "/var/lib/docker",
+        "HttpProxy": "",
+        "HttpsProxy": "",
+        "NoProxy": "",
+        "Name": machine.name,
+        "Labels": [],
+        "ExperimentalBuild": False,
+        "ServerVersion": VERSION,
+        "Runtimes": {
+            name: {"path": "runc"} for name in ("io.containerd.runc.v2", "io.containerd.runtime.v1.linux", "runc")
+        },
+        "DefaultRuntime": "runc",
+        "Swarm": _SWARM,
+        "LiveRestoreEnabled": False,
+        "Isolation": "",
+        "InitBinary": "docker-init",
+        "ContainerdCommit": {"ID": "1.6.20", "Expected": "1.6.20"},
+        "RuncCommit": {"ID": "1.1.5", "Expected": "1.1.5"},
+        "InitCommit": {"ID": "", "Expected": ""},
+        "SecurityOptions": ["name=seccomp,profile=default"],
+        "Warnings": None,
+    }
+
+
+_LIMITS = (
+    "MemoryLimit", "SwapLimit", "KernelMemory", "KernelMemoryTCP", "CpuCfsPeriod", "CpuCfsQuota", "CPUShares",
+    "CPUSet", "PidsLimit", "IPv4Forwarding", "BridgeNfIptables", "BridgeNfIp6tables", "OomKillDisable",
+)  # fmt: skip
+_SWARM: Document = {
+    "NodeID": "", "NodeAddr": "", "LocalNodeState": "inactive", "ControlAvailable": False, "Error": "",
+    "RemoteManagers": None,
+}  # fmt: skip

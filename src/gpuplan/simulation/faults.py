@@ -1,0 +1,76 @@
+"""Faults that a simulated node can be told to have, so that rehearsals and tests see what hardware does on a bad day.
+
+In the inventory, `gpuplan_simulated: {faults: [...]}` holds any of:
+
+    {refuse: "no route to host"}       connecting fails
+    {hang: gpu}                        the probe (host, gpu, docker or triton) never answers
+    {docker: absent} | {docker: refused}   there is no engine socket, or nobody answers on it
+    {drop_after: 3}                    the connection breaks after the third change; its answer is lost
+    {without_effect: mig.create}       reports success and does nothing: mig.set_mode, mig.create, mig.destroy,
+                                       docker.create, docker.start, docker.remove, …, triton.load, triton.unload
+    {nvml: nvmlDeviceSetMigMode, code: 19}   the NVML function fails with this code
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.inventory import Host
+from gpuplan.simulation.document import items, mapping
+
+_HANGS = ("host", "gpu", "docker", "triton")
+_KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "nvml", "code")
+
+
+@dataclass
+class Faults:
+    """What a node does wrong; everything empty = a healthy one."""
+
+    refuse: str = ""
+    hang: set[str] = field(default_factory=set)
+    docker: str = ""
+    drop_after: int | None = None
+    """Changes until the connection breaks."""
+    without_effect: set[str] = field(default_factory=set)
+    nvml: dict[str, int] = field(default_factory=dict)
+
+
+def faults_of(host: Host) -> Faults:
+    """The faults that the inventory tells of.
+
+    Raises:
+        Problem: one of them is not a fault that a node can have.
+    """
+    faults = Faults()
+    for stated in map(mapping, items(host.simulated.get("faults", []))):
+        if not _take(faults, stated):
+            raise Problem(
+                Diagnostic(
+                    "Unknown fault of a simulated node",
+                    f"gpuplan_simulated.faults holds {stated!r}.",
+                    f"Each fault is one of {', '.join(_KEYS[:-1])}",
+                    where=host.where,
+                    address=host.name,
+                )
+            )
+    return faults
+
+
+def _take(faults: Faults, stated: dict[str, object]) -> bool:
+    match stated:
+        case {"refuse": str() | True as why}:
+            faults.refuse = why if isinstance(why, str) else "connection refused"
+        case {"hang": str() as probe} if probe in _HANGS:
+            faults.hang.add(probe)
+        case {"docker": "absent" | "refused" as how}:
+            faults.docker = str(how)
+        case {"drop_after": int() as changes}:
+            faults.drop_after = changes
+        case {"without_effect": str() as operation}:
+            faults.without_effect.add(operation)
+        case {"nvml": str() as function, "code": int() as code}:
+            faults.nvml[function] = code
+        case _:
+            return False
+    return True

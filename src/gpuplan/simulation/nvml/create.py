@@ -1,0 +1,111 @@
+"""NVML's acts: MIG mode, and making and destroying instances, with the refusals of the real library."""
+
+from __future__ import annotations
+
+import ctypes
+import uuid
+
+import pynvml
+
+from gpuplan.catalog.boards import Profile
+from gpuplan.simulation.devices import processes
+from gpuplan.simulation.hardware import board_of
+from gpuplan.simulation.nvml.handles import Kind, handle, meaning
+from gpuplan.simulation.nvml.lookup import COMPUTE_SLICES, compute_of, divided, error, gpu_of, instance_of, profile_of
+from gpuplan.simulation.nvml.space import room
+from gpuplan.simulation.state import Compute, Gpu, Instance
+from gpuplan.simulation.store import Store
+
+
+class Creation:
+    """Acts on GPUs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def device_set_mig_mode(self, device: object, mode: int) -> int:
+        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because of a process."""
+        known = meaning(device, Kind.GPU)
+        with self._store.write() as state:
+            gpu = gpu_of(state, known)
+            if mode not in (0, 1):
+                raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+            if any(one.device.gpu == known.gpu for one in processes(state)):
+                gpu.pending = bool(mode)
+                return int(pynvml.NVML_ERROR_IN_USE)
+            if not mode and gpu.instances:
+                raise error(pynvml.NVML_ERROR_IN_USE)
+            gpu.mig = gpu.pending = bool(mode)
+            return int(pynvml.NVML_SUCCESS)
+
+    def device_create_gpu_instance(self, device: object, profile_id: int) -> object:
+        """Make a GPU instance wherever it fits first."""
+        known = meaning(device, Kind.GPU)
+        profile = profile_of(self._store.read(), known, profile_id)
+        for start, _ in profile.placements:
+            if room(divided(self._store.read(), known), profile, start):
+                return self._create(device, profile, start)
+        divided(self._store.read(), known)
+        raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+
+    def device_create_gpu_instance_with_placement(self, device: object, profile_id: int, placement: object) -> object:
+        """Make a GPU instance at exactly this placement."""
+        inner = getattr(placement, "_obj", placement)
+        place = inner.contents if isinstance(inner, ctypes._Pointer) else inner
+        profile = profile_of(self._store.read(), meaning(device, Kind.GPU), profile_id)
+        return self._create(device, profile, int(getattr(place, "start")))  # noqa: B009 - a C structure has no type here
+
+    def _create(self, device: object, profile: Profile, start: int) -> object:
+        known = meaning(device, Kind.GPU)
+        with self._store.write() as state:
+            gpu = divided(state, known)
+            if not room(gpu, profile, start):
+                raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+            instance = Instance(_free_id(gpu, profile), profile.id, start, dict(profile.placements)[start])
+            gpu.instances.append(instance)
+            return handle(Kind.GPU_INSTANCE, known.gpu, instance.id)
+
+    def gpu_instance_destroy(self, gpu_instance: object) -> int:
+        """Destroy a GPU instance that has no compute instance left."""
+        known = meaning(gpu_instance, Kind.GPU_INSTANCE)
+        with self._store.write() as state:
+            instance = instance_of(state, known)
+            if instance.computes:
+                raise error(pynvml.NVML_ERROR_IN_USE)
+            gpu_of(state, known).instances.remove(instance)
+        return 0
+
+    def gpu_instance_create_compute_instance(self, gpu_instance: object, profile_id: int) -> object:
+        """Make a compute instance; its MIG device gets a UUID that was never there before."""
+        known = meaning(gpu_instance, Kind.GPU_INSTANCE)
+        with self._store.write() as state:
+            instance = instance_of(state, known)
+            slices = COMPUTE_SLICES.get(profile_id, 0)
+            if not slices or profile_id > 4:
+                raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+            used = sum(one.slices for one in instance.computes)
+            if used + slices > profile_of(state, known, instance.profile_id).slices:
+                raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+            taken = {one.id for one in instance.computes}
+            number = next(number for number in range(8) if number not in taken)
+            identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{gpu_of(state, known).uuid}/mig/{state.count()}")
+            instance.computes.append(Compute(number, profile_id, slices, f"MIG-{identity}"))
+            return handle(Kind.COMPUTE_INSTANCE, known.gpu, known.instance, number)
+
+    def compute_instance_destroy(self, compute_instance: object) -> int:
+        """Destroy a compute instance on which no process runs."""
+        known = meaning(compute_instance, Kind.COMPUTE_INSTANCE)
+        with self._store.write() as state:
+            compute = compute_of(state, known)
+            place = (known.gpu, known.instance, known.compute)
+            if any((one.device.gpu, one.device.instance, one.device.compute) == place for one in processes(state)):
+                raise error(pynvml.NVML_ERROR_IN_USE)
+            instance_of(state, known).computes.remove(compute)
+        return 0
+
+
+def _free_id(gpu: Gpu, profile: Profile) -> int:
+    """The driver numbers the whole GPU 0, and parts of it from 1."""
+    taken = {instance.id for instance in gpu.instances}
+    first = 0 if profile.slices == board_of(gpu).max_instances else 1
+    return next(number for number in range(first, 256) if number not in taken)

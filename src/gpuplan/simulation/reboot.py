@@ -1,0 +1,25 @@
+"""Turning a simulated node off and on: what a reboot takes away, and what comes back."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from gpuplan.simulation.engine.lifecycle import boot
+from gpuplan.simulation.hardware import board_of
+from gpuplan.simulation.machine import Machine
+from gpuplan.simulation.store import Store
+
+
+def reboot(store: Store, node: str) -> None:
+    """Reboot the node: MIG instances go everywhere, MIG mode stays only where the board keeps it (Ampere), and the
+    engine brings back the containers whose restart policy says so.
+    """
+    with store.write() as state:
+        state.boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/boot/{state.count()}"))
+        state.booted = time.time()
+        state.processes.clear()
+        for gpu in state.gpus:
+            gpu.instances.clear()
+            gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
+        boot(state, Machine(node, store.root))

@@ -1,0 +1,202 @@
+"""The state of one simulated node: plain values that a JSON file holds between commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FORMAT = 1
+"""Version of the state file; a file of another version is refused."""
+
+Document = dict[str, object]
+"""JSON that passes through unread, such as a container's HostConfig."""
+
+
+@dataclass
+class Compute:
+    """One compute instance; its MIG device has the UUID."""
+
+    id: int
+    profile_id: int
+    slices: int
+    uuid: str
+
+
+@dataclass
+class Instance:
+    """One GPU instance; start and size are memory slices."""
+
+    id: int
+    profile_id: int
+    start: int
+    size: int
+    computes: list[Compute] = field(default_factory=list)
+
+
+@dataclass
+class Gpu:
+    """One GPU; `board` is its name in the catalog."""
+
+    board: str
+    uuid: str
+    pci: str
+    mig: bool = False
+    pending: bool = False
+    instances: list[Instance] = field(default_factory=list)
+
+
+@dataclass
+class Process:
+    """A process on a GPU that no container of the node runs; tests and demos put it there."""
+
+    pid: int
+    name: str
+    gpu: int
+    memory_mib: int
+    instance: int | None = None
+    compute: int | None = None
+
+
+@dataclass
+class Image:
+    """One image of the engine."""
+
+    id: str
+    tags: list[str]
+    digests: list[str]
+    created: str
+    size: int
+    config: Document
+    layers: list[str]
+    programs: list[str] | None = None
+    """Programs that it is known to have; None = any program is taken to be there."""
+
+
+@dataclass
+class Port:
+    """A published port of a running container."""
+
+    inside: str
+    host_ip: str
+    host_port: int
+
+
+@dataclass
+class LogLine:
+    """One line that a container wrote; stream 1 is stdout, 2 is stderr."""
+
+    stream: int
+    at: float
+    text: str
+
+
+@dataclass
+class Container:
+    """One container. `config` and `host_config` are what inspect shows, defaults filled in."""
+
+    id: str
+    name: str
+    created: float
+    image: str
+    config: Document
+    host_config: Document
+    status: str = "created"
+    pid: int = 0
+    exit_code: int = 0
+    error: str = ""
+    started: float = 0.0
+    finished: float = 0.0
+    restarts: int = 0
+    address: str = ""
+    endpoint: str = ""
+    ports: list[Port] = field(default_factory=list)
+    stopped_by_hand: bool = False
+    ends_at: float | None = None
+    """When its process ends by itself, or is tried again where the status is restarting."""
+    ends_with: int = 0
+    mounts: list[Document] = field(default_factory=list)
+    log: list[LogLine] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        """True while its process is there."""
+        return self.status in ("running", "paused")
+
+
+@dataclass
+class Execution:
+    """One `docker exec`."""
+
+    id: str
+    container: str
+    command: list[str]
+    started: bool = False
+    exit_code: int = 0
+
+
+@dataclass
+class Version:
+    """One version of a model in a server; `until` ends a state that passes by itself (UNLOADING)."""
+
+    state: str
+    reason: str = ""
+    until: float | None = None
+
+
+@dataclass
+class Served:
+    """What a Triton server knows of one model."""
+
+    modified: int
+    """Newest modification time of its files at the last load, nanoseconds; an unchanged model is not loaded again."""
+    config: Document = field(default_factory=dict)
+    versions: dict[str, Version] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+    by_name: bool = True
+    """It was loaded by its own name, not for an ensemble."""
+    error: str = ""
+    """Why the last load failed; empty after one that succeeded."""
+    fresh: bool = True
+    """The last load call did load it; false where nothing had changed."""
+    lost: bool = False
+    """An ensemble that is unavailable only because a part of it was unloaded."""
+
+
+@dataclass
+class Server:
+    """A running Triton server."""
+
+    repositories: list[str]
+    mode: str
+    http_port: int
+    strict_readiness: bool = True
+    auto_complete: bool = True
+    version: str = ""
+    identity: str = "triton"
+    backends: list[str] = field(default_factory=list)
+    models: dict[str, Served] = field(default_factory=dict)
+
+
+@dataclass
+class NodeState:
+    """Everything about one simulated node."""
+
+    hardware: Document
+    """What the inventory said when the node was made; another hardware is another node."""
+    driver: str
+    cuda: str
+    boot_id: str
+    booted: float
+    format: int = FORMAT
+    counter: int = 0
+    """Source of every identity on the node, so that a demo gives the same UUIDs each time."""
+    gpus: list[Gpu] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    containers: dict[str, Container] = field(default_factory=dict)
+    executions: dict[str, Execution] = field(default_factory=dict)
+    servers: dict[str, Server] = field(default_factory=dict)
+
+    def count(self) -> int:
+        """The next number of the counter."""
+        self.counter += 1
+        return self.counter

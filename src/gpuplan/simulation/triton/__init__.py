@@ -1,0 +1,1 @@
+"""Triton's HTTP API over the model files that a container's mounts show, with the semantics of release 24.10."""

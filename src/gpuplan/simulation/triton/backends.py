@@ -1,0 +1,90 @@
+"""Why a backend refuses a version of a model, in Triton's words (see docs of each check below)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from gpuplan.simulation.document import items, mapping, text
+from gpuplan.simulation.triton.files import Polled
+
+
+class NeverAnswers(Exception):
+    """A Python model without its model.py: Triton 2.51 loads it for ever."""
+
+
+def refusal(polled: Polled, version: str, backends: Sequence[str], gpus: int) -> str:
+    """Why this version cannot be loaded; an empty text where it can.
+
+    Raises:
+        NeverAnswers: the load would hang.
+    """
+    if polled.backend not in backends:
+        return (
+            f"Invalid argument: unable to find backend library for backend '{polled.backend}', "
+            "try specifying runtime on the model configuration."
+        )
+    if why := _tensors(polled) or _groups(polled, gpus):
+        return why
+    file = polled.directory / version / polled.file
+    if polled.backend == "python":
+        if not file.is_file():
+            raise NeverAnswers
+        return _python(file.read_bytes(), f"{polled.shown}/{version}/{polled.file}")
+    if polled.file and not file.exists():
+        return f"Internal: unable to find '{polled.shown}/{version}/{polled.file}' for model '{polled.name}'"
+    return ""
+
+
+def _tensors(polled: Polled) -> str:
+    for kind in ("input", "output"):
+        for tensor in map(mapping, items(polled.config.get(kind))):
+            said = f"Invalid argument: model {kind} '{text(tensor.get('name'))}' must specify"
+            if not items(tensor.get("dims")):
+                return f"{said} 'dims' for {polled.name}"
+            if tensor.get("data_type") == "TYPE_INVALID":
+                return f"{said} 'data_type' for {polled.name}"
+    return ""
+
+
+def _groups(polled: Polled, gpus: int) -> str:
+    for number, group in enumerate(map(mapping, items(polled.config.get("instance_group")))):
+        name = text(group.get("name")) or f"{polled.name}_{number}"
+        said = f"Invalid argument: instance group {name} of model {polled.name}"
+        named = [one for one in items(group.get("gpus")) if isinstance(one, int)]
+        if group.get("kind") == "KIND_CPU" and named:
+            return f"{said} has kind KIND_CPU but specifies one or more GPUs"
+        if group.get("kind") == "KIND_GPU" and not gpus and not named:
+            return f"{said} has kind KIND_GPU but no GPUs are available"
+        if bad := [one for one in named if one >= gpus]:
+            valid = ", ".join(map(str, range(gpus)))
+            return (
+                f"{said} specifies invalid or unsupported gpu id {bad[0]}. "
+                f"GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: {valid}"
+            )
+    return ""
+
+
+def _python(source: bytes, shown: str) -> str:
+    """What of a model.py can be seen without running it: its syntax, its class, and what `initialize` surely raises."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 1)
+        return f"Internal: SyntaxError: {getattr(error, 'msg', error)} (model.py, line {line})"
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel":
+            return _raised(node, shown)
+    version = shown.rsplit("/", 2)[1]
+    return f"Internal: AttributeError: module '{version}.model' has no attribute 'TritonPythonModel'"
+
+
+def _raised(model: ast.ClassDef, shown: str) -> str:
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "initialize":
+            for statement in node.body:
+                if isinstance(statement, ast.Raise) and isinstance(statement.exc, ast.Call):
+                    kind, arguments = ast.unparse(statement.exc.func), statement.exc.args
+                    said = str(arguments[0].value) if arguments and isinstance(arguments[0], ast.Constant) else ""
+                    return f"Internal: {kind}: {said}\n\nAt:\n  {shown}({statement.lineno}): initialize\n"
+    return ""

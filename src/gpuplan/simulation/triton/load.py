@@ -1,0 +1,239 @@
+"""Loading and unloading in a server: what is polled, what is loaded with it, and what is left as it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuplan.simulation.devices import UnknownDevice, requested
+from gpuplan.simulation.machine import Machine
+from gpuplan.simulation.state import Container, LogLine, NodeState, Served, Server, Version
+from gpuplan.simulation.triton.backends import NeverAnswers, refusal
+from gpuplan.simulation.triton.describe import served_config
+from gpuplan.simulation.triton.files import Polled, PollFailed, poll
+
+UNLOADING_SECONDS = 0.05
+"""How long a model stays UNLOADING; the real Python backend takes 1.2 s."""
+
+
+class LoadFailed(Exception):
+    """A load call fails: HTTP status and the error's text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        self.text = text
+        super().__init__(text)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running server with its container and node."""
+
+    state: NodeState
+    machine: Machine
+    container: Container
+    server: Server
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs or slices the server sees."""
+        try:
+            return len(requested(self.state, self.container))
+        except UnknownDevice:
+            return 0
+
+    def log(self, text: str) -> None:
+        """A line in the container's log."""
+        self.container.log.append(LogLine(2, time.time(), text))
+
+    def directories(self) -> dict[str, tuple[Path, str]]:
+        """Model → its directory, and that directory's path inside the container."""
+        found: dict[str, tuple[Path, str]] = {}
+        for shown in self.server.repositories:
+            real = self.machine.inside(self.container, shown)
+            for entry in sorted(real.iterdir()) if real and real.is_dir() else ():
+                if entry.is_dir() and not entry.name.startswith("."):
+                    found.setdefault(entry.name, (entry, f"{shown.rstrip('/')}/{entry.name}"))
+        return found
+
+
+def load(serving: Serving, name: str) -> None:
+    """Load a model by name, and the parts of an ensemble with it.
+
+    Raises:
+        LoadFailed: as the API answers.
+        NeverAnswers: the call would hang; the model is LOADING from then on.
+    """
+    polled = _poll(serving, name)
+    if polled is None:
+        raise LoadFailed(500, f"failed to load '{name}', failed to poll from model repository")
+    try:
+        _load(serving, polled, (), by_name=True)
+    finally:
+        _revive(serving)
+    served = serving.server.models[name]
+    if served.error and served.fresh:
+        raise LoadFailed(400, f"load failed for model '{name}': {served.error}\n")
+
+
+def unload(serving: Serving, name: str, dependents: bool) -> None:
+    """Unload a model; of one that is not there nothing is said. Ensembles that need it become unavailable."""
+    served = serving.server.models.get(name)
+    if served is None:
+        return
+    parts = served.steps if dependents else []
+    _take_down(served, time.time() + UNLOADING_SECONDS)
+    for other, ensemble in serving.server.models.items():
+        if other != name and name in _needed(serving.server, ensemble.steps):
+            _take_down(ensemble, None)
+            serving.log(
+                f"Invalid argument: ensemble {other} contains models that are not available or ambiguous: {name}"
+            )
+    for part in parts:
+        held = serving.server.models.get(part)
+        others = [one.steps for other, one in serving.server.models.items() if other != name and ready(one)]
+        if held and not held.by_name and not any(part in steps for steps in others):
+            unload(serving, part, dependents=True)
+
+
+def ready(served: Served) -> bool:
+    """True where a version is READY."""
+    return any(version.state == "READY" for version in served.versions.values())
+
+
+def settle(server: Server) -> None:
+    """Let time do what it does: what was UNLOADING is gone."""
+    now = time.time()
+    for served in server.models.values():
+        for version in served.versions.values():
+            if version.until is not None and version.until <= now:
+                version.state, version.reason, version.until = "UNAVAILABLE", "unloaded", None
+
+
+def unsettled(server: Server) -> bool:
+    """True where `settle` would change something."""
+    now = time.time()
+    return any(
+        version.until is not None and version.until <= now
+        for served in server.models.values()
+        for version in served.versions.values()
+    )
+
+
+def _poll(serving: Serving, name: str) -> Polled | None:
+    place = serving.directories().get(name)
+    if place is None:
+        serving.log(f"failed to poll model '{name}': model not found in any model repository.")
+        return None
+    try:
+        return poll(place[0], place[1], serving.server.auto_complete)
+    except (PollFailed, OSError) as error:
+        serving.log(f"Poll failed for model directory '{name}': {error}")
+        return None
+
+
+def _load(serving: Serving, polled: Polled, path: tuple[str, ...], *, by_name: bool) -> None:
+    served = serving.server.models.get(polled.name)
+    if served:
+        served.by_name = served.by_name or by_name
+        served.fresh = False
+    error = _load_steps(serving, polled, path) if polled.steps else ""
+    if served and served.modified >= polled.modified and (ready(served) or served.error or _loading(served)):
+        if _loading(served):
+            raise NeverAnswers
+        if not polled.steps or ready(served):
+            return
+    if served is None:
+        served = serving.server.models[polled.name] = Served(modified=polled.modified, by_name=by_name)
+    served.modified, served.fresh = polled.modified, True
+    served.steps = list(polled.steps)
+    if not error and not polled.versions:
+        error = f"at least one version must be available under the version policy of model '{polled.name}'"
+    if error:
+        served.error = error
+        return
+    _load_versions(serving, served, polled)
+
+
+def _load_versions(serving: Serving, served: Served, polled: Polled) -> None:
+    """All versions of a load succeed or none; a failed reload leaves the old ones serving."""
+    reasons: dict[str, str] = {}
+    for version in polled.versions:
+        try:
+            why = "" if polled.steps else refusal(polled, version, serving.server.backends, serving.gpus)
+        except NeverAnswers:
+            served.versions[version] = Version("LOADING")
+            shown = f"{polled.shown}/{version}/{polled.file}"
+            serving.log(f"Failed to preinitialize Python stub: Python model file not found in '{shown}'")
+            raise
+        if why:
+            reasons[version] = why
+    if reasons:
+        served.error = "".join(f"version {one} is at UNAVAILABLE state: {why};" for one, why in reasons.items())
+        serving.log(f"failed to load '{polled.name}' {served.error}")
+        if not ready(served):
+            served.versions = {one: Version("UNAVAILABLE", why) for one, why in reasons.items()}
+        return
+    served.error = ""
+    served.config = served_config(polled.config, serving.gpus)
+    old = {one: version for one, version in served.versions.items() if one not in polled.versions}
+    for gone in old.values():
+        gone.state, gone.reason, gone.until = "UNAVAILABLE", "unloaded", None
+    served.versions = {**old, **{one: Version("READY") for one in polled.versions}}
+    serving.log(f"successfully loaded '{polled.name}'")
+
+
+def _load_steps(serving: Serving, polled: Polled, path: tuple[str, ...]) -> str:
+    """Load what an ensemble is composed of; returns why it cannot be an ensemble then."""
+    for step in polled.steps:
+        if step in (*path, polled.name):
+            return f"circular dependency between ensembles: {step} -> ... -> {polled.name} -> {step}"
+        part = _poll(serving, step)
+        if part is None:
+            return f"ensemble {polled.name} contains models that are not available or ambiguous: {step}"
+        _load(serving, part, (*path, polled.name), by_name=False)
+        held = serving.server.models[step]
+        if not ready(held):
+            return (
+                f"ensemble '{polled.name}' depends on '{step}' which has no loaded version. "
+                f"Model '{step}' loading failed with error: {held.error}"
+            )
+    return ""
+
+
+def _revive(serving: Serving) -> None:
+    """Ensembles that lost a part come back by themselves when all their parts are READY again."""
+    for name, served in serving.server.models.items():
+        lost = served.steps and not ready(served) and any(one.reason == "unloaded" for one in served.versions.values())
+        parts = [serving.server.models.get(step) for step in served.steps]
+        if lost and served.lost and all(part and ready(part) for part in parts):
+            for version in served.versions.values():
+                version.state, version.reason = "READY", ""
+            served.lost = False
+            serving.log(f"successfully loaded '{name}'")
+
+
+def _take_down(served: Served, until: float | None) -> None:
+    """Nothing of the model serves any more; the next load of it loads whatever its files are."""
+    served.lost = until is None and ready(served)
+    served.modified = 0
+    for version in served.versions.values():
+        if version.state in ("READY", "LOADING"):
+            version.state, version.until = ("UNLOADING", until) if until else ("UNAVAILABLE", None)
+            version.reason = "" if until else "unloaded"
+
+
+def _needed(server: Server, steps: Iterable[str]) -> set[str]:
+    """Steps, and the steps of those that are ensembles."""
+    found: set[str] = set()
+    for step in steps:
+        found.add(step)
+        if step in server.models:
+            found |= _needed(server, server.models[step].steps)
+    return found
+
+
+def _loading(served: Served) -> bool:
+    return any(version.state == "LOADING" for version in served.versions.values())

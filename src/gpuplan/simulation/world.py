@@ -1,0 +1,88 @@
+"""What the agent touches of a simulated node, in the place of the real one (`reach.agent.world.World`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+from urllib.parse import parse_qsl
+
+from gpuplan.reach.agent.world import World
+from gpuplan.simulation.devices import processes
+from gpuplan.simulation.engine.http import Request
+from gpuplan.simulation.engine.routes import Engine
+from gpuplan.simulation.engine.system import KERNEL
+from gpuplan.simulation.faults import Faults
+from gpuplan.simulation.machine import Machine
+from gpuplan.simulation.nvml import SimulatedNvml
+from gpuplan.simulation.store import Store
+from gpuplan.simulation.triton.backends import NeverAnswers
+from gpuplan.simulation.triton.serve import Servers
+
+_PYTHON = "3.11.2"
+_MODULES = ["br_netfilter", "bridge", "nvidia", "nvidia_modeset", "nvidia_uvm", "overlay", "veth"]
+
+
+class SimulatedWorld(World):
+    """One simulated node as the agent sees it; `closing` ends everything that hangs."""
+
+    def __init__(self, name: str, store: Store, faults: Faults, closing: threading.Event) -> None:
+        super().__init__(str(store.root))
+        self._store = store
+        self._name = name
+        self._faults = faults
+        self._closing = closing
+        machine = Machine(name, store.root)
+        self.docker_engine = Engine(store, machine, closing)
+        self.servers = Servers(store, machine)
+
+    def nvml(self) -> Any:
+        """The simulated library."""
+        self._hang("gpu")
+        return SimulatedNvml(self._store, self._faults.nvml)
+
+    def engine(self, method: str, path: str) -> tuple[int, bytes]:
+        """One request to the simulated engine."""
+        self._hang("docker")
+        if self._faults.docker == "absent":
+            raise FileNotFoundError(2, "No such file or directory")
+        if self._faults.docker == "refused":
+            raise ConnectionRefusedError(111, "Connection refused")
+        where, _, query = path.partition("?")
+        response = self.docker_engine.answer(Request(method, where, dict(parse_qsl(query))))
+        return response.status, response.body
+
+    def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
+        """One request to whatever listens at the address."""
+        self._hang("triton")
+        host, _, port = address.rpartition(":")
+        try:
+            return self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
+        except NeverAnswers:
+            self._closing.wait(timeout)
+            raise TimeoutError("timed out") from None
+
+    def host(self) -> dict[str, object]:
+        """The host probe without disk and lock."""
+        self._hang("host")
+        state = self._store.read()
+        return {
+            "hostname": self._name,
+            "kernel": KERNEL,
+            "boot_id": state.boot_id,
+            "uptime_seconds": round(time.time() - state.booted, 2),
+            "python": _PYTHON,
+            "uid": 0,
+            "modules": _MODULES,
+        }
+
+    def process(self, pid: int) -> dict[str, str | None]:
+        """Name of a process, and its container."""
+        for running in processes(self._store.read()):
+            if running.pid == pid:
+                return {"name": running.name, "container": running.container}
+        return {"name": "", "container": None}
+
+    def _hang(self, probe: str) -> None:
+        if probe in self._faults.hang:
+            self._closing.wait()
