@@ -1,4 +1,4 @@
-"""What all tests share: golden texts, written anew by `pytest --update-golden`."""
+"""What all tests share: the lab, and golden texts, written anew by `pytest --update-golden`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["tests.lab.fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.lab.cache import cached, digest, digest_files
-from tests.lab.commands import call
+from tests.lab.commands import LabError, call
 from tests.lab.nvml.boards import CATALOG
 from tests.lab.nvml.build import build
 from tests.lab.packages import closure, copy_packages, versions
@@ -46,7 +47,7 @@ guest:x:1001:
 }
 EMPTY = (
     "dev", "proc", "sys", "tmp", "run", "root", "mnt", "srv", "opt", "var/tmp", "var/log", "var/cache",
-    "var/lib/docker", "var/lib/nvidia-sim", "etc/alternatives", "usr/local/bin", "usr/local/sbin",
+    "var/lib/docker", "var/lib/nvmlsim", "etc/alternatives", "usr/local/bin", "usr/local/sbin",
 )  # fmt: skip
 
 
@@ -54,7 +55,9 @@ def node_root(place: Place) -> Path:
     """The shared root file system, from the cache where nothing it is made of has changed."""
     packages = closure(PACKAGES)
     ours = [*HERE.glob("node/*"), *HERE.glob("nvml/*.*"), Path(__file__), HERE / "packages.py", CATALOG]
-    key = digest(versions(packages), digest_files(ours), place.private_key.with_suffix(".pub").read_bytes())
+    key = digest(
+        versions(packages), digest_files([*ours, _pynvml()]), place.private_key.with_suffix(".pub").read_bytes()
+    )
 
     def make(target: Path) -> None:
         copy_packages(packages, target)
@@ -109,5 +112,15 @@ def _own_files(target: Path) -> None:
     build(built)
     libraries = next((target / "usr/lib").glob("*-linux-gnu"))
     shutil.copy(built / "libnvidia-ml.so.1", libraries)
-    shutil.copy(built / "nvidia-sim", target / "usr/bin/nvidia-sim")
+    shutil.copy(built / "nvmlsim", target / "usr/bin/nvmlsim")
     shutil.rmtree(built)
+    (target / "opt/lab").mkdir()
+    shutil.copy(_pynvml(), target / "opt/lab")
+
+
+def _pynvml() -> Path:
+    """The real pynvml, for tests that act by hand on a node; out of sight of gpuplan, which brings its own."""
+    found = find_spec("pynvml")
+    if found is None or found.origin is None:
+        raise LabError("pynvml is not installed for this Python. Run ./scripts/setup, then tests/lab/lab.")
+    return Path(found.origin)

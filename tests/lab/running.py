@@ -27,7 +27,7 @@ def lab_group(place: Place) -> str:
 def furnish(place: Place, node: Node, template: Path | None) -> None:
     """Lay out what the node writes to: a bare one, whose engine has the template's images."""
     directory = place.node(node)
-    for name in ("upper/etc/ssh", "upper/var/lib/nvidia-sim", "work", "root", "docker"):
+    for name in ("upper/etc/ssh", "upper/var/lib/nvmlsim", "work", "root", "docker"):
         (directory / name).mkdir(parents=True)
     etc = directory / "upper/etc"
     shutil.copy(place.keys / f"{node.name}_host", etc / "ssh/ssh_host_ed25519_key")
@@ -35,7 +35,7 @@ def furnish(place: Place, node: Node, template: Path | None) -> None:
     (etc / "hostname").write_text(f"{node.name}\n", encoding="ascii")
     hosts = ["127.0.0.1 localhost", *(f"{place.address(other)} {other.name}" for other in NODES)]
     (etc / "hosts").write_text("\n".join(hosts) + "\n", encoding="ascii")
-    state = directory / "upper/var/lib/nvidia-sim/state"
+    state = directory / "upper/var/lib/nvmlsim/state"
     state.write_text(bare_state(node.name, node.boards), encoding="ascii")
     if template:
         call("cp", "-a", str(template / "image"), str(directory / "docker"))
@@ -100,14 +100,9 @@ def stop(place: Place, node: Node) -> None:
 
 
 def run_as_root(pid: int, *argv: str) -> list[str]:
-    """The command line that runs a program as root inside the node whose first process is `pid`."""
-    clean = (
-        "env",
-        "-i",
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME=/root",
-        "TERM=xterm",
-    )
+    """The command line that runs a program as root in the node whose first process is `pid`; Python finds pynvml."""
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    clean = ("env", "-i", path, "HOME=/root", "TERM=xterm", "PYTHONPATH=/opt/lab")
     return ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", *clean, *argv]
 
 

@@ -25,7 +25,7 @@ def wipe(place: Place, node: Node) -> None:
     shutil.rmtree(root / "var/lib/gpuplan", ignore_errors=True)
     for found in (root / "tmp").iterdir():
         shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()
-    subprocess.run(running.run_as_root(pid, "nvidia-sim", "reset"), check=True)
+    subprocess.run(running.run_as_root(pid, "nvmlsim", "reset"), check=True)
 
 
 def _empty(engine: Engine, images: set[str]) -> None:

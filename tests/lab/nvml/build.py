@@ -19,13 +19,13 @@ LIBRARY = (
 
 
 def build(directory: Path) -> None:
-    """Make `libnvidia-ml.so.1` and `nvidia-sim` in a directory; needs gcc."""
+    """Make `libnvidia-ml.so.1` and `nvmlsim` in a directory; needs gcc."""
     directory.mkdir(parents=True, exist_ok=True)
     table = directory / "board_table.c"
     table.write_text(c_table(), encoding="utf-8")
     library = ("-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o", str(directory / "libnvidia-ml.so.1"))
     _gcc(*library, str(table), *(str(HERE / source) for source in LIBRARY))
-    tool = ("-o", str(directory / "nvidia-sim"))
+    tool = ("-o", str(directory / "nvmlsim"))
     _gcc(*tool, str(table), str(HERE / "tool.c"), *(str(HERE / source) for source in SHARED))
 
 

@@ -67,11 +67,14 @@ unsigned long long process_start_time(unsigned int pid)
     return status == 'Z' ? 0 : started;
 }
 
-/* nvmlDeviceGetCount names nvmlDeviceGetCount_v2 as well. */
+/* nvmlDeviceGetCount names nvmlDeviceGetCount_v2 as well, and nvmlInit names nvmlInitWithFlags, which it is. */
 static int names(const char *stated, const char *function)
 {
     size_t length = strlen(stated);
-    return strncmp(stated, function, length) == 0 && (function[length] == '\0' || strncmp(function + length, "_v", 2) == 0);
+    if (strncmp(stated, function, length) != 0)
+        return 0;
+    const char *rest = function + length;
+    return *rest == '\0' || strncmp(rest, "_v", 2) == 0 || strcmp(rest, "WithFlags") == 0;
 }
 
 nvmlReturn_t state_fault(const struct state *state, const char *function, int gpu)

@@ -1,6 +1,6 @@
 /* What the simulated driver remembers, in a flat text file that every call reads afresh.
  *
- * The file is $NVIDIA_SIM_STATE or /var/lib/nvidia-sim/state; its directory decides who may write (on a node only root).
+ * The file is $NVMLSIM_STATE or /var/lib/nvmlsim/state; its directory decides who may write (on a node only root).
  * Writers hold a lock and replace the file in one rename, so readers need no lock and always see a whole state.
  */
 #ifndef STATE_H

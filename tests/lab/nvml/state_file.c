@@ -12,8 +12,8 @@
 
 static const char *state_path(void)
 {
-    const char *stated = getenv("NVIDIA_SIM_STATE");
-    return stated && *stated ? stated : "/var/lib/nvidia-sim/state";
+    const char *stated = getenv("NVMLSIM_STATE");
+    return stated && *stated ? stated : "/var/lib/nvmlsim/state";
 }
 
 static nvmlReturn_t denied_or(nvmlReturn_t otherwise)
@@ -38,7 +38,7 @@ static int parse_gpu_instance(struct state *state, const char *line)
 {
     struct gpu_instance *instance = &state->gpu_instances[state->gpu_instance_count];
     if (state->gpu_instance_count == MAX_INSTANCES ||
-        sscanf(line, "gpu_instance %u %u %u %u %u", &instance->gpu, &instance->id, &instance->profile_id,
+        sscanf(line, "gi %u %u %u %u %u", &instance->gpu, &instance->id, &instance->profile_id,
                &instance->start, &instance->size) != 5)
         return 0;
     state->gpu_instance_count++;
@@ -49,7 +49,7 @@ static int parse_compute_instance(struct state *state, const char *line)
 {
     struct compute_instance *instance = &state->compute_instances[state->compute_instance_count];
     if (state->compute_instance_count == MAX_INSTANCES ||
-        sscanf(line, "compute_instance %u %u %u %u %u %u %47s", &instance->gpu, &instance->gpu_instance, &instance->id,
+        sscanf(line, "ci %u %u %u %u %u %u %47s", &instance->gpu, &instance->gpu_instance, &instance->id,
                &instance->profile, &instance->start, &instance->size, instance->uuid) != 7)
         return 0;
     state->compute_instance_count++;
@@ -60,7 +60,7 @@ static int parse_process(struct state *state, const char *line)
 {
     struct process *process = &state->processes[state->process_count];
     if (state->process_count == MAX_PROCESSES ||
-        sscanf(line, "process %u %d %d %u %u %llu", &process->gpu, &process->gpu_instance, &process->compute_instance,
+        sscanf(line, "proc %u %d %d %u %u %llu", &process->gpu, &process->gpu_instance, &process->compute_instance,
                &process->pid, &process->memory_mib, &process->started) != 6)
         return 0;
     state->process_count += process->started == 0 || process_start_time(process->pid) == process->started;
@@ -122,14 +122,14 @@ static void write_state(const struct state *state, FILE *file)
         fprintf(file, "gpu %u %s %s %s %u %u %u %u\n", g->index, g->board->catalog_name, g->uuid, g->pci, g->mode,
                 g->pending_mode, g->persistence, g->power_limit_mw);
     for (const struct gpu_instance *i = state->gpu_instances; i < state->gpu_instances + state->gpu_instance_count; i++)
-        fprintf(file, "gpu_instance %u %u %u %u %u\n", i->gpu, i->id, i->profile_id, i->start, i->size);
+        fprintf(file, "gi %u %u %u %u %u\n", i->gpu, i->id, i->profile_id, i->start, i->size);
     for (unsigned int k = 0; k < state->compute_instance_count; k++) {
         const struct compute_instance *c = &state->compute_instances[k];
-        fprintf(file, "compute_instance %u %u %u %u %u %u %s\n", c->gpu, c->gpu_instance, c->id, c->profile, c->start,
+        fprintf(file, "ci %u %u %u %u %u %u %s\n", c->gpu, c->gpu_instance, c->id, c->profile, c->start,
                 c->size, c->uuid);
     }
     for (const struct process *p = state->processes; p < state->processes + state->process_count; p++)
-        fprintf(file, "process %u %d %d %u %u %llu\n", p->gpu, p->gpu_instance, p->compute_instance, p->pid,
+        fprintf(file, "proc %u %d %d %u %u %llu\n", p->gpu, p->gpu_instance, p->compute_instance, p->pid,
                 p->memory_mib, p->started);
     for (const struct fault *f = state->faults; f < state->faults + state->fault_count; f++)
         fprintf(file, "fault %s %d %u %d\n", f->function, f->code, f->delay_ms, f->gpu);

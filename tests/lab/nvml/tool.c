@@ -1,4 +1,4 @@
-/* nvidia-sim: what a person, a test or the machine itself does to the simulated driver beside NVML. */
+/* nvmlsim: what a person, a test or the machine itself does to the simulated driver beside NVML. */
 #include "state.h"
 
 #include <stdio.h>
@@ -6,16 +6,16 @@
 #include <string.h>
 
 static const char USAGE[] =
-    "usage: nvidia-sim show                                   the state\n"
-    "       nvidia-sim boot                                   what a reboot leaves of it\n"
-    "       nvidia-sim reset                                  MIG off everywhere, no faults, no processes\n"
-    "       nvidia-sim fault FUNCTION CODE [GPU]              that NVML function answers CODE; 0 = success without effect\n"
-    "       nvidia-sim delay FUNCTION MILLISECONDS [GPU]      that NVML function takes longer\n"
-    "       nvidia-sim clear-faults\n"
-    "       nvidia-sim process GPU GI CI PID MIB              a process that stays until it is cleared; GI CI -1 = no MIG\n"
-    "       nvidia-sim clear-processes\n"
-    "       nvidia-sim check DEVICE…                          fails for a device that is not there\n"
-    "       nvidia-sim attach PID MIB DEVICE…                 a running process that uses these devices\n";
+    "usage: nvmlsim show                                   the state\n"
+    "       nvmlsim boot                                   what a reboot leaves of it\n"
+    "       nvmlsim reset                                  MIG off everywhere, no faults, no processes\n"
+    "       nvmlsim fault FUNCTION CODE [GPU]              that NVML function answers CODE; 0 = success without effect\n"
+    "       nvmlsim delay FUNCTION MILLISECONDS [GPU]      that NVML function takes longer\n"
+    "       nvmlsim clear-faults\n"
+    "       nvmlsim process GPU GI CI PID MIB              a process that stays until it is cleared; GI CI -1 = no MIG\n"
+    "       nvmlsim clear-processes\n"
+    "       nvmlsim check DEVICE…                          fails for a device that is not there\n"
+    "       nvmlsim attach PID MIB DEVICE…                 a running process that uses these devices\n";
 
 static void drop_instances(struct state *state)
 {
@@ -111,8 +111,8 @@ static int use_devices(struct state *state, char **devices, unsigned int pid, un
 static int show(void)
 {
     char line[512];
-    const char *path = getenv("NVIDIA_SIM_STATE");
-    FILE *file = fopen(path ? path : "/var/lib/nvidia-sim/state", "r");
+    const char *path = getenv("NVMLSIM_STATE");
+    FILE *file = fopen(path ? path : "/var/lib/nvmlsim/state", "r");
     while (file && fgets(line, sizeof line, file))
         fputs(line, stdout);
     return file ? fclose(file) : 1;
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
         return show();
     nvmlReturn_t refused = state_load(&state, WRITE);
     if (refused != NVML_SUCCESS) {
-        fprintf(stderr, "nvidia-sim: the state cannot be changed (NVML code %d)\n", refused);
+        fprintf(stderr, "nvmlsim: the state cannot be changed (NVML code %d)\n", refused);
         return 1;
     }
     int failed = run(&state, argc, argv);
