@@ -29,6 +29,12 @@ class Standing:
         """How it is addressed: by its name, or by profile and place where it has none."""
         return self.made or unit.address.part(memory.describe(self.instance))
 
+    def called(self, unit: Unit) -> str:
+        """“cls-a (3g.40gb at 0)”, or “3g.40gb at 0” where it has no name."""
+        if self.made is None:
+            return f"{self.instance} of {unit.address.name}" if unit.prefix else str(self.instance)
+        return f"{unit.called(self.made.name.rpartition('/')[2])} ({self.instance})"
+
 
 @dataclass(frozen=True)
 class New:

@@ -50,13 +50,13 @@ def in_the_way(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: user
     for one in plan.going:
         part = one.part(unit)
         target = _needs_the_place(unit, plan, one)
-        called = f"slice {part.name.rpartition('/')[2]} ({one.instance}) of {unit.address.name}"
+        called = f"slice {one.called(unit)} on {unit.address.name}"
         if one.made is None:
             yield Unmanaged(part, f"{called} was not made by this plan file", target, "unmanaged-slice")
         if one.users.strangers:
             yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}", target, "busy-slice")
     if mode is not None and gpu_users.strangers:
-        what = f"{listed(gpu_users.strangers)} on {unit.address.name}"
+        what = f"{unit.address.name} ({unit.gpu.uuid}) is used by {listed(gpu_users.strangers)}"
         yield Unmanaged(unit.address, what, unit.address, "busy-gpu")
 
 
@@ -98,27 +98,35 @@ def _reasons(unit: Unit, plan: Arrangement, mode: bool | None, record: Record) -
     was = memory.uuid_of(record, unit.address)
     if was is not None and was != unit.gpu.uuid:
         yield f"the GPU was replaced: {unit.address.name} was {was} and is now {unit.gpu.uuid}"
-    made = [each for each in memory.made_slices(record) if each.gpu == unit.gpu.uuid]
     board = find_board(unit.gpu.name)
+    made = {each.part for each in memory.made_slices(record) if each.gpu == unit.gpu.uuid}
     if mode and made and board is not None and not board.mode_survives_reboot:
         yield f"MIG mode does not survive a reboot or a reload of the driver on {board.architecture}"
-    if made and not plan.keep and not plan.going and plan.create:
-        yield "none of its slices stands any more; slices never survive a reboot or a reset of the GPU"
+    if mode is False and unit.spec.mig is None:
+        yield "MIG mode was off before this plan file was first applied"
+    yield from _reasons_of_slices(unit, plan, made)
+
+
+def _reasons_of_slices(unit: Unit, plan: Arrangement, made: set[Address]) -> Iterator[str]:
     lone = [name for name, one in plan.keep.items() if not one.instance.devices]
     if lone:
         yield f"compute instance missing: no program can use {listed(lone)} without one"
-    places = {one.part(unit).name.rpartition("/")[2]: one.instance for one in plan.going}
+    going = {one.made: one.instance for one in plan.going if one.made is not None}
+    gone = [new.name for new in plan.create if unit.address.part(new.name) in made - set(going)]
+    if gone and not plan.keep and not going:
+        yield "none of its slices stands any more; slices never survive a reboot or a reset of the GPU"
+    elif gone:
+        yield f"{listed(gone)} does not stand any more; somebody else destroyed it"
     for new in plan.create:
-        if new.name in places and places[new.name].profile == new.profile:
-            yield f"slice {new.name} moves from {places[new.name].start} to {new.start} to make room"
-    if mode is False and unit.spec.mig is None:
-        yield "MIG mode was off before this plan file was first applied"
+        old = going.get(unit.address.part(new.name))
+        if old is not None and old.profile == new.profile:
+            yield f"slice {new.name} moves from {old.start} to {new.start} to make room"
 
 
 def _interrupts(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: users.Users) -> Iterator[str]:
     for one in plan.going:
         if one.users.all:
-            yield f"slice {one.part(unit).name.rpartition('/')[2]} goes: {listed(one.users.all)}"
+            yield f"slice {one.called(unit)} goes: {listed(one.users.all)}"
     if mode is not None and gpu_users.all:
         yield f"MIG mode of {unit.address.name} changes: {listed(gpu_users.all)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuplan.kinds.gpu import changes, memory, users, words
@@ -15,6 +15,7 @@ from gpuplan.kinds.gpu.units import Unit, resolve
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, Comparison, Unknown, Unmanaged
 from gpuplan.model.diagnostic import Diagnostic, Location
+from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.model.snapshot import ProbeError
 from gpuplan.model.value import Later, digest
@@ -41,9 +42,8 @@ def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circ
         _wanted(unit, where.get(unit.resource), observed, circumstances, found)
     dropped = _Findings()
     claimed = {unit.gpu.uuid for unit in resolved.units}
-    for address in circumstances.record.resources:
-        if address.kind == "gpu" and address not in where:
-            _dropped(address, claimed, observed, circumstances, dropped)
+    for address, stated in _no_longer_wanted(where, circumstances.record).items():
+        _dropped(address, stated, claimed, observed, circumstances, dropped)
     return Comparison(
         changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
         bindings=found.bindings,
@@ -128,26 +128,43 @@ def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
         )
 
 
+def _no_longer_wanted(wanted: Collection[Address], record: Record) -> dict[Address, GpuSpec]:
+    """Recorded resources that are not wanted, and GPUs on which an apply began that never came to its end."""
+    stated = {
+        address: replace(read_spec(recorded.spec), mig=None)
+        for address, recorded in record.resources.items()
+        if address.kind == "gpu" and address not in wanted
+    }
+    known = [*wanted, *stated]
+    for unit in record.remembered:
+        uuid = memory.uuid_of(record, unit)
+        if uuid is not None and not any(unit == each or _is_one_of(unit, each) for each in known):
+            stated[unit] = GpuSpec(("uuid", uuid), None)
+    return stated
+
+
 def _dropped(
-    address: Address, claimed: set[str], observed: ObservedGpus, circumstances: Circumstances, found: _Findings
+    address: Address,
+    stated: GpuSpec,
+    claimed: set[str],
+    observed: ObservedGpus,
+    circumstances: Circumstances,
+    found: _Findings,
 ) -> None:
     """A GPU that the plan file no longer names: the slices that we made go, and MIG mode is as it was found."""
-    record = circumstances.record
-    stated = replace(read_spec(record.resources[address].spec), mig=None)
-    for name, uuid in _remembered_units(address, stated, circumstances).items():
+    for name, uuid in _remembered_units(address, stated, circumstances.record).items():
         if observed.error is not None:
             found.unknown.append(Unknown(address, words.unread(address, observed.error)))
             return
         gpu = observed.gpu(uuid)
         if gpu is None and observed.lost:
-            found.unknown.append(Unknown(address, words.unread(address, observed.lost[0].error)))
+            found.unknown.append(Unknown(address, words.lost(address, observed.lost[0])))
         if gpu is None or uuid in claimed:
             continue
-        unit = Unit(name, address, stated, gpu)
         if isinstance(gpu.instances, ProbeError):
             found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
             continue
-        _undo(unit, observed, circumstances, found)
+        _undo(Unit(name, address, stated, gpu), observed, circumstances, found)
 
 
 def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, found: _Findings) -> None:
@@ -159,11 +176,12 @@ def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, foun
     _take(unit, plan, mode, gpu_users, circumstances, found, forgets=True)
 
 
-def _remembered_units(address: Address, stated: GpuSpec, circumstances: Circumstances) -> dict[Address, str]:
-    """The logical GPUs of a recorded resource that something was made on, with the UUID of each."""
-    remembered = circumstances.record.remembered
-    units = [each for each in remembered if each == address or (stated.select == "all" and _is_one_of(each, address))]
-    return {unit: uuid for unit in units if (uuid := memory.uuid_of(circumstances.record, unit))}
+def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:
+    """The logical GPUs of a resource that something was made on, with the UUID of each."""
+    units = [
+        each for each in record.remembered if each == address or (stated.select == "all" and _is_one_of(each, address))
+    ]
+    return {unit: uuid for unit in units if (uuid := memory.uuid_of(record, unit))}
 
 
 def _is_one_of(unit: Address, resource: Address) -> bool:

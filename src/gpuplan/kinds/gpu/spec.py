@@ -101,11 +101,10 @@ def spec(plan: PlanFile, host: Host) -> Told:
 
 
 def _select(select: Select | Literal["all"]) -> tuple[str, str | int] | Literal["all"]:
-    return "all" if select == "all" else _stated(select)[0]
-
-
-def _stated(select: Select) -> list[tuple[str, str | int]]:
-    return [(key, value) for key in SELECTORS if (value := getattr(select, key)) is not None]
+    """The one selector that the schema lets through."""
+    if select == "all":
+        return "all"
+    return next((key, value) for key in SELECTORS if (value := getattr(select, key)) is not None)
 
 
 def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
@@ -115,13 +114,6 @@ def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
 
 
 def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
-    if gpu.select != "all" and len(_stated(gpu.select)) != 1:
-        yield Diagnostic(
-            "A GPU needs exactly one selector",
-            f"The GPU {name} states {' and '.join(key for key, _ in _stated(gpu.select)) or 'none'}.",
-            "Write one of index, uuid, pci, model; or select: all.",
-            plan.where("gpus", name, "select"),
-        )
     if isinstance(gpu.mig, Mapping) and not gpu.mig:
         yield Diagnostic(
             "MIG without slices",

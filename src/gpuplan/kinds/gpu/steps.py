@@ -46,7 +46,8 @@ class Makings:
     def _mode(self, on: bool) -> Step:
         board = find_board(self.unit.gpu.name)
         resets = " (resets the GPU)" if board is not None and board.needs_reset_for_mode else ""
-        title = f"turn MIG mode {'on' if on else 'off'}{resets}"
+        which = f" of {self.unit.address.name}" if self.unit.prefix else ""
+        title = f"turn MIG mode{which} {'on' if on else 'off'}{resets}"
         gpu = (self.unit.address,)
         return self._step("mode", Verb.UPDATE, title, {"act": "mode", "enabled": on}, makes=gpu, frees=gpu)
 
@@ -59,7 +60,7 @@ class Makings:
             yield self._step(
                 f"destroy-{part.name.rpartition('/')[2]}",
                 Verb.DELETE,
-                f"destroy slice {_called(one)}",
+                f"destroy slice {one.called(self.unit)}",
                 {
                     "act": "destroy",
                     "instance": instance.id,
@@ -82,7 +83,11 @@ class Makings:
             "wanted": [[name, profile] for name, profile in wanted.items()],
         }
         return self._step(
-            f"create-{new.name}", Verb.CREATE, f"create slice {new.name} ({new})", arguments, makes=(part,)
+            f"create-{new.name}",
+            Verb.CREATE,
+            f"create slice {self.unit.called(new.name)} ({new})",
+            arguments,
+            makes=(part,),
         )
 
     def _repairs(self, plan: Arrangement) -> Iterator[Step]:
@@ -93,7 +98,7 @@ class Makings:
             yield self._step(
                 f"create-{name}",
                 Verb.CREATE,
-                f"give slice {name} ({one.instance}) its compute instance",
+                f"give slice {self.unit.called(name)} ({one.instance}) its compute instance",
                 {"act": "repair", "profile": one.instance.profile, "start": one.instance.start},
                 makes=(part,),
             )
@@ -120,8 +125,3 @@ class Makings:
 def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:
     """Slices that stay as they are and have another name from now on."""
     return {name: one for name, one in plan.keep.items() if one.made and one.made != unit.address.part(name)}
-
-
-def _called(one: Standing) -> str:
-    name = one.made.name.rpartition("/")[2] if one.made else ""
-    return f"{name} ({one.instance})" if name else str(one.instance)

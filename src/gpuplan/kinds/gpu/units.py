@@ -34,6 +34,10 @@ class Unit:
         """What goes before a field or step name, to tell the GPUs of one resource apart: ``[0].`` or nothing."""
         return f"{self.address.name.removeprefix(self.resource.name)}." if self.address != self.resource else ""
 
+    def called(self, name: str) -> str:
+        """How a slice is called in a title: by its name, and its GPU where the resource has several."""
+        return name if self.address == self.resource else f"{self.address.name}/{name}"
+
 
 @dataclass
 class Resolved:
@@ -70,7 +74,7 @@ def _all(each: Desired, stated: GpuSpec, observed: ObservedGpus, record: Record,
         unit = kept[gpu.uuid] if gpu is not None and gpu.uuid in kept else free.pop(0)
         if gpu is not None:
             found.units.append(Unit(unit, each.address, stated, gpu))
-    found.unknown.extend(Unknown(each.address, words.unread(each.address, lost.error)) for lost in observed.lost)
+    found.unknown.extend(Unknown(each.address, words.lost(each.address, lost)) for lost in observed.lost)
     if not places:
         found.diagnostics.append(words.no_gpu(each, "any GPU", observed))
 
@@ -91,7 +95,7 @@ def _one(
     if len(matching) == 1:
         found.units.append(Unit(each.address, each.address, stated, matching[0]))
     elif lost is not None or (not matching and observed.lost):
-        found.unknown.append(Unknown(each.address, words.unread(each.address, (lost or observed.lost[0]).error)))
+        found.unknown.append(Unknown(each.address, words.lost(each.address, lost or observed.lost[0])))
     elif matching:
         found.diagnostics.append(words.many_gpus(each, f"{key} {value}", matching))
     else:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpuplan.model.diagnostic import Diagnostic, Location
 
 if TYPE_CHECKING:
     from gpuplan.kinds.gpu.placement import Shortage
-    from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
+    from gpuplan.kinds.gpu.read import Gpu, LostGpu, ObservedGpus
     from gpuplan.model.address import Address
     from gpuplan.model.resource import Desired
     from gpuplan.model.snapshot import ProbeError
@@ -23,6 +23,7 @@ _REMEDIES = {
     "gpu_is_lost": "The GPU fell off the bus; look at the kernel's log, then reboot the node.",
     "timeout": "The driver did not answer in time; look for processes in state D and at the kernel's log on the node.",
 }
+_PARTS = re.compile(r"^(\d+)g\.(\d+)gb(.*)$")
 _LAST_REMEDY = "Run nvidia-smi on the node and look at the kernel's log there."
 
 
@@ -40,6 +41,11 @@ def unread(address: Address, error: ProbeError, what: str = "GPUs") -> Diagnosti
         _REMEDIES.get(error.code, _LAST_REMEDY),
         address=str(address),
     )
+
+
+def lost(address: Address, gpu: LostGpu) -> Diagnostic:
+    """A GPU that does not answer."""
+    return unread(address, gpu.error, f"GPU {gpu.index}")
 
 
 def no_gpu(desired: Desired, sought: str, observed: ObservedGpus) -> Diagnostic:
@@ -78,9 +84,7 @@ def no_mig(address: Address, gpu: Gpu, where: Location | None) -> Diagnostic:
 
 def unknown_profile(address: Address, name: str, wanted: str, gpu: Gpu, where: Location | None) -> Diagnostic:
     """A profile that this GPU does not have, with those that it has, the nearest first."""
-    names = [profile.name for profile in gpu.profiles]
-    nearest = get_close_matches(wanted, names, n=len(names), cutoff=0.6)
-    valid = [*nearest, *(each for each in names if each not in nearest)]
+    valid = sorted((profile.name for profile in gpu.profiles), key=lambda name: _distance(wanted, name))
     return Diagnostic(
         "This GPU does not have the profile",
         f"The slice {name} of {address.name} is to be {wanted}, which this {gpu.name} does not have."
@@ -89,6 +93,15 @@ def unknown_profile(address: Address, name: str, wanted: str, gpu: Gpu, where: L
         where,
         str(address),
     )
+
+
+def _distance(wanted: str, name: str) -> tuple[object, ...]:
+    """How far one profile's name is from another's: slices first, then what is added to it, then memory."""
+    ours, theirs = (_PARTS.match(each) for each in (wanted, name))
+    if ours is None or theirs is None:
+        return (True, name)
+    slices, memory = (abs(int(ours[part]) - int(theirs[part])) for part in (1, 2))
+    return (False, slices, ours[3] != theirs[3], memory, name)
 
 
 def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None) -> Diagnostic:

@@ -1,0 +1,103 @@
+"""Cases as data: what is wanted, what stands, what is remembered → what the room must say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuplan.intent.planfile import PlanFile
+from gpuplan.kinds.gpu.diff import diff
+from gpuplan.kinds.gpu.read import read
+from gpuplan.kinds.gpu.spec import spec
+from gpuplan.model.address import Address
+from gpuplan.model.change import Change, Comparison
+from gpuplan.model.inventory import Host
+from gpuplan.model.record import Record, Recorded
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.value import Later
+from tests.kinds.gpu.node import Node, checked
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+KEYS = {"about", "desired", "gpus", "containers", "probe_error", "record", "expect"}
+EXPECT_KEYS = {"changes", "bindings", "unmanaged", "unknown", "diagnostics"}
+CHANGE_KEYS = {"action", "fields", "steps", "reasons", "interrupts", "disturbs"}
+
+
+@dataclass
+class Case:
+    """One file."""
+
+    about: str
+    node: Node
+    desired: tuple[Desired, ...]
+    record: Record
+    expect: Mapping[str, Any]
+
+    def compare(self) -> Comparison:
+        """What the room says now."""
+        return diff(self.desired, read(self.node.look()), Circumstances("n", "prod", self.record))
+
+
+def address(name: str) -> Address:
+    return Address("n", "gpu", name)
+
+
+def wishes(gpus: Mapping[str, Any]) -> tuple[Desired, ...]:
+    """Desired resources of a `gpus:` section whose GPUs are all on the node."""
+    plan = PlanFile(version=1, name="prod", gpus={name: {"nodes": "all", **gpu} for name, gpu in gpus.items()})
+    desired, diagnostics = spec(plan, Host("n"))
+    assert [each.summary for each in diagnostics if each.severity.value == "error"] == []
+    return tuple(desired)
+
+
+def load(path: Path) -> Case:
+    """Read a case; a key that nobody reads is an error."""
+    stated = checked(yaml.safe_load(path.read_text(encoding="utf-8")), KEYS)
+    node = Node(stated.get("gpus", []), stated.get("containers", []))
+    node.probe_error = stated.get("probe_error")
+    recorded = checked(stated.get("record", {}), {"resources", "remembered"})
+    record = Record(
+        "prod",
+        run="r1" if recorded else "",
+        resources={each.address: Recorded(each.digest, each.spec) for each in wishes(recorded.get("resources", {}))},
+        remembered={address(name): fact for name, fact in recorded.get("remembered", {}).items()},
+    )
+    expect = checked(stated["expect"], EXPECT_KEYS)
+    for change in expect.get("changes", {}).values():
+        checked(change, CHANGE_KEYS)
+    return Case(stated["about"], node, wishes(stated.get("desired", {})), record, expect)
+
+
+def told(comparison: Comparison) -> Mapping[str, Any]:
+    """A comparison in the form of `expect`."""
+    return {
+        "changes": {change.address.name: _change(change) for change in comparison.changes},
+        "bindings": {
+            each.name: "later" if isinstance(bound, Later) else bound for each, bound in comparison.bindings.items()
+        },
+        "unmanaged": [
+            {
+                "address": each.address.name,
+                "what": each.what,
+                **({"guard": each.guard, "in_the_way_of": str(each.in_the_way_of)} if each.guard else {}),
+            }
+            for each in comparison.unmanaged
+        ],
+        "unknown": [f"{each.address.name}: {each.diagnostic.detail}" for each in comparison.unknown],
+        "diagnostics": [f"{each.summary}: {each.detail} {each.fix}" for each in comparison.diagnostics],
+    }
+
+
+def _change(change: Change) -> Mapping[str, Any]:
+    return {
+        "action": change.action.value,
+        "fields": {field.path: [field.before, field.after] for field in change.fields},
+        "steps": [step.title for step in change.steps],
+        "reasons": list(change.reasons),
+        "interrupts": list(change.interrupts),
+        "disturbs": [each.name for each in change.disturbs],
+    }

@@ -1,0 +1,203 @@
+"""A node with GPUs that obeys NVML's rules for MIG in a few lines: makes snapshots, does the agent's operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO
+
+from gpuplan.catalog.boards import Board, find_board
+from gpuplan.model.diagnostic import Refused
+from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
+from gpuplan.model.value import JsonObject
+
+GPU_KEYS = {
+    "board", "uuid", "pci", "name", "current", "pending", "unsupported", "profiles", "renamed", "instances",
+    "processes", "error",
+}  # fmt: skip
+INSTANCE_KEYS = {"profile", "start", "mig", "bare"}
+CONTAINER_KEYS = {"id", "name", "plan", "devices", "every", "running"}
+
+
+def checked(stated: Mapping[str, Any], known: set[str]) -> Mapping[str, Any]:
+    """The same, unless it has a key that nobody reads."""
+    assert set(stated) <= known, f"unknown keys {sorted(set(stated) - known)}"
+    return stated
+
+
+class Node:
+    """State of one node, written short: boards by catalog name, instances by profile and start."""
+
+    node = "n"
+    plan = "prod"
+
+    def __init__(self, gpus: Sequence[Mapping[str, Any]], containers: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.gpus = [self._gpu(number, checked(gpu, GPU_KEYS)) for number, gpu in enumerate(gpus)]
+        self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
+        self.probe_error: Mapping[str, str] | None = None
+        self.done: list[tuple[str, Mapping[str, Any]]] = []
+        self.said: list[str] = []
+        self.deaf: set[str] = set()
+        """Operations that report success and do nothing."""
+        self.before: Callable[[str], None] = lambda operation: None
+        self._made = 0
+
+    @staticmethod
+    def _gpu(number: int, stated: Mapping[str, Any]) -> dict[str, Any]:
+        if "error" in stated:
+            return {"index": number, "error": stated["error"]}
+        board = find_board(stated["board"])
+        assert board is not None, stated["board"]
+        instances = stated.get("instances", [])
+        return {
+            "index": number,
+            "uuid": stated.get("uuid", f"GPU-{number}"),
+            "pci": stated.get("pci", f"00000000:{7 + number:02X}:00.0"),
+            "name": stated.get("name", board.product_name),
+            "board": board,
+            "supported": not stated.get("unsupported", False),
+            "current": stated.get("current", True),
+            "pending": stated.get("pending", stated.get("current", True)),
+            "renamed": stated.get("renamed", {}),
+            "instances": (
+                instances
+                if isinstance(instances, Mapping)
+                else [_instance(board, id_, checked(each, INSTANCE_KEYS)) for id_, each in enumerate(instances, 1)]
+            ),
+            "processes": stated.get("processes", []),
+        }
+
+    def look(self, *probes: str) -> Snapshot:
+        """What the real agent would answer (docs/snapshot.md)."""
+        if self.probe_error is not None:
+            return Snapshot(self.node, {"gpu": Probe(error=ProbeError(**self.probe_error))})
+        gpus = [gpu if "error" in gpu else self._told(gpu) for gpu in self.gpus]
+        docker = {"version": {}, "info": {}, "images": [], "containers": [_inspect(each) for each in self.containers]}
+        probes_ = {"gpu": Probe({"driver": "570.86.15", "cuda": "12.8", "gpus": gpus}), "docker": Probe(docker)}
+        return Snapshot(self.node, probes_)
+
+    def _told(self, gpu: dict[str, Any]) -> JsonObject:
+        supported, live, processes = gpu["supported"], gpu["instances"], gpu["processes"]
+        renamed = gpu["renamed"]
+        profiles = [
+            {
+                "id": each.id, "name": renamed.get(each.name, each.name), "slices": each.slices,
+                "memory_mib": each.memory_mib, "instances": each.instances, "multiprocessors": each.multiprocessors,
+                "copy_engines": each.copy_engines, "decoders": each.decoders, "encoders": each.encoders,
+                "jpeg": each.jpeg, "ofa": each.ofa,
+                "placements": [list(place) for place in each.placements] if gpu["current"] else None,
+            }
+            for each in gpu["board"].profiles
+        ]  # fmt: skip
+        return {
+            "index": gpu["index"], "uuid": gpu["uuid"], "pci": gpu["pci"], "name": gpu["name"],
+            "memory": {"total": 1, "used": 0, "free": 1}, "compute_capability": "8.0", "persistence_mode": None,
+            "power_limit_mw": None,
+            "mig": {"supported": supported, "current": gpu["current"], "pending": gpu["pending"]},
+            "profiles": profiles if supported else [],
+            "instances": live if isinstance(live, Mapping) else [dict(each) for each in live],
+            "processes": processes if isinstance(processes, Mapping) else [_process(each) for each in processes],
+        }  # fmt: skip
+
+    def agent(self, operation: str, **arguments: Any) -> JsonObject:
+        """One operation of docs/agent.md, by NVML's rules."""
+        self.before(operation)
+        self.done.append((operation, arguments))
+        gpu = next(each for each in self.gpus if each.get("uuid") == arguments["uuid"])
+        done: JsonObject = getattr(self, "_" + operation.replace(".", "_"))(gpu, arguments)
+        return done
+
+    def _mig_set_mode(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        if gpu["instances"] or gpu["processes"]:
+            self._refuse("mig.set_mode", "in_use", "In use by another client")
+        if "mig.set_mode" not in self.deaf:
+            gpu["current"] = gpu["pending"] = arguments["enabled"]
+        return {"status": 0, "current": gpu["current"], "pending": gpu["pending"]}
+
+    def _mig_create(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        board: Board = gpu["board"]
+        profile = next(each for each in board.profiles if each.id == arguments["profile_id"])
+        start, size = arguments["start"], arguments["size"]
+        slices = sum(each.slices for one in gpu["instances"] for each in board.profiles if each.id == one["profile_id"])
+        if (
+            (start, size) not in profile.placements
+            or any(one["start"] < start + size and start < one["start"] + one["size"] for one in gpu["instances"])
+            or slices + profile.slices > board.max_instances
+        ):
+            self._refuse("mig.create", "insufficient_resources", "Insufficient Resources")
+        self._made += 1
+        uuid = f"MIG-new-{self._made}"
+        if "mig.create" not in self.deaf:
+            id_ = 1 + max((one["id"] for one in gpu["instances"]), default=0)
+            gpu["instances"].append(_instance(board, id_, {"profile": profile.name, "start": start, "mig": uuid}))
+        return {"instance": 1, "mig_uuid": uuid}
+
+    def _mig_create_compute(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
+        self._made += 1
+        one["compute_instances"] = [{"id": 0, "profile_id": 0, "uuid": f"MIG-new-{self._made}"}]
+        return {"mig_uuid": f"MIG-new-{self._made}"}
+
+    def _mig_destroy(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
+        if any(each.get("instance") == one["id"] for each in gpu["processes"]):
+            self._refuse("mig.destroy", "in_use", "In use by another client")
+        if "mig.destroy" not in self.deaf:
+            gpu["instances"].remove(one)
+        return {}
+
+    def _refuse(self, operation: str, code: str, text: str) -> None:
+        raise Refused(self.node, operation, code, text)
+
+    def say(self, text: str) -> None:
+        """Keep it for the test."""
+        self.said.append(text)
+
+    def missing(self, digests: Sequence[str]) -> Sequence[str]:
+        raise NotImplementedError("the gpu room brings no content")
+
+    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+        raise NotImplementedError("the gpu room brings no content")
+
+    def source(self, path: str) -> AbstractContextManager[BinaryIO]:
+        raise NotImplementedError("the gpu room has no sources")
+
+    def docker(self) -> Any:
+        raise NotImplementedError("the gpu room makes no containers")
+
+    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
+        raise NotImplementedError("the gpu room talks to no server")
+
+    def secret(self, reference: str) -> str:
+        raise NotImplementedError("the gpu room has no secrets")
+
+
+def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, Any]:
+    profile = board.profile(stated["profile"])
+    assert profile is not None, stated["profile"]
+    start = stated["start"]
+    size = next(size for first, size in profile.placements if first == start)
+    compute = [{"id": 0, "profile_id": 0, "uuid": stated.get("mig", f"MIG-{id_}")}]
+    return {
+        "id": id_, "profile_id": profile.id, "profile": profile.name, "start": start, "size": size,
+        "compute_instances": [] if stated.get("bare") else compute,
+    }  # fmt: skip
+
+
+def _process(stated: Mapping[str, Any]) -> JsonObject:
+    checked(stated, {"pid", "name", "instance", "container"})
+    return {
+        "pid": stated.get("pid", 4242), "name": stated.get("name", "python"), "used_memory": None,
+        "gpu_instance": stated.get("instance"), "compute_instance": None, "container": stated.get("container"),
+    }  # fmt: skip
+
+
+def _inspect(stated: Mapping[str, Any]) -> JsonObject:
+    request = {"Driver": "nvidia", "Count": -1 if stated.get("every") else 0, "DeviceIDs": stated.get("devices")}
+    return {
+        "Id": stated["id"],
+        "Name": f"/{stated['name']}",
+        "State": {"Running": stated.get("running", True)},
+        "Config": {"Labels": {"gpuplan.plan": stated["plan"]} if "plan" in stated else None},
+        "HostConfig": {"DeviceRequests": [request] if "devices" in stated or "every" in stated else None},
+    }

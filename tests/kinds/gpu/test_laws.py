@@ -1,0 +1,108 @@
+"""Laws of the gpu room, on every board: applied means in sync, busy means left alone, unread means unchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplan.catalog.boards import BOARDS
+from gpuplan.kinds.gpu.diff import diff
+from gpuplan.kinds.gpu.read import read
+from gpuplan.kinds.gpu.spec import GpuSpec, SliceSpec, read_spec
+from gpuplan.model.record import Record
+from gpuplan.model.resource import Circumstances
+from tests.kinds.gpu.case import wishes
+from tests.kinds.gpu.node import Node
+from tests.kinds.gpu.test_apply import changes, run
+
+ERROR = {"error": {"code": "unexpected", "text": "Unknown Error"}}
+
+
+@st.composite
+def cuts(draw: st.DrawFn, board: str) -> Any:
+    """A `mig:` section of profiles that the board has; it need not fit."""
+    names = [profile.name for profile in next(each for each in BOARDS if each.catalog_name == board).profiles]
+    chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4))
+    return draw(st.sampled_from(["disabled", {f"s{number}": name for number, name in enumerate(chosen)}]))
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[str, list[Any], list[tuple[str, int]], bool]:
+    board = draw(st.sampled_from(BOARDS)).catalog_name
+    strange = draw(st.lists(st.tuples(st.sampled_from(["1g", "2g"]), st.integers(0, 6)), max_size=2))
+    return board, [draw(cuts(board)) for _ in range(3)], strange, draw(st.booleans())
+
+
+def gpus(mig: Any) -> Any:
+    return {"g": {"select": {"index": 0}, "mig": mig}}
+
+
+def compared(node: Node, mig: Any, record: Record) -> Any:
+    return diff(wishes(gpus(mig)), read(node.look()), Circumstances("n", "prod", record))
+
+
+@given(stories())
+@settings(max_examples=150, deadline=None)
+def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[str, int]], bool]) -> None:
+    board, sections, _, on = story
+    node, record = Node([{"board": board, "current": on}]), Record("prod")
+    for mig in sections:
+        if compared(node, mig, record).diagnostics:
+            continue
+        record = run(node, wishes(gpus(mig)), record)
+        assert changes(node, wishes(gpus(mig)), record) == ()
+    run(node, (), record)
+    assert node.gpus[0]["instances"] == []
+    assert node.gpus[0]["current"] == on or sections.count("disabled")
+
+
+@given(stories(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_nothing_of_a_stranger_goes_without_a_guard(
+    story: tuple[str, list[Any], list[tuple[str, int]], bool], data: st.DataObject
+) -> None:
+    board, sections, _, _ = story
+    node, record = Node([{"board": board}]), Record("prod")
+    before, after = sections[0], sections[1]
+    if before == "disabled" or compared(node, before, record).diagnostics:
+        return
+    record = run(node, wishes(gpus(before)), record)
+    live = node.gpus[0]["instances"]
+    busy = data.draw(st.lists(st.sampled_from([one["id"] for one in live]), unique=True))
+    node.gpus[0]["processes"] = [{"pid": 100 + each, "instance": each} for each in busy]
+    found = compared(node, after, record)
+    going = {step.arguments["instance"] for change in found.changes for step in change.steps if "destroy" in step.name}
+    guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
+    assert len(guarded) == len(going & set(busy))
+
+
+@given(stories(), st.sampled_from(["probe", "gpu", "instances"]))
+@settings(max_examples=100, deadline=None)
+def test_a_failed_probe_never_yields_a_change(
+    story: tuple[str, list[Any], list[tuple[str, int]], bool], failing: str
+) -> None:
+    board, sections, _, on = story
+    node, record = Node([{"board": board, "current": on}]), Record("prod")
+    if not compared(node, sections[0], record).diagnostics:
+        record = run(node, wishes(gpus(sections[0])), record)
+    if failing == "probe":
+        node.probe_error = ERROR["error"]
+    elif failing == "gpu":
+        node.gpus[0] = {"index": 0, **ERROR}
+    else:
+        node.gpus[0]["instances"] = ERROR
+    for mig in (sections[0], sections[1]):
+        found = compared(node, mig, record)
+        assert found.changes == ()
+        assert found.unknown
+
+
+@given(st.data())
+def test_a_spec_survives_its_json_form(data: st.DataObject) -> None:
+    name = st.text("abc01[]", min_size=1, max_size=5)
+    selectors = st.sampled_from([("index", 0), ("uuid", "GPU-1"), ("pci", "0000:07:00.0"), ("model", "A100"), "all"])
+    slices = st.lists(st.builds(SliceSpec, name, st.just("3g.40gb"))).map(tuple)
+    stated = data.draw(st.builds(GpuSpec, selectors, st.none() | st.just("disabled") | slices))
+    assert read_spec(stated.to_json()) == stated
