@@ -66,7 +66,8 @@ def _has(live: Live, observed: Observed) -> frozenset[str]:
 def _why(bound: Bound, has: frozenset[str], observed: Observed) -> Iterator[str]:
     gone = sorted(has - observed.gpus.uuids) if observed.gpus.known else []
     for uuid in gone:
-        yield f"slice identity changed: the container holds {uuid}, which no longer exists"
+        slice_gone = f"slice identity changed: the container holds {uuid}, which no longer exists"
+        yield slice_gone if uuid.startswith("MIG-") else f"it asks for {uuid}, which is not on the node"
     if not bound.devices:
         yield "it has GPUs, and the plan file gives it none"
     elif not gone:

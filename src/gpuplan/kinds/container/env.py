@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuplan.kinds.container.devices import environment
 from gpuplan.kinds.container.read import Image, Live
-from gpuplan.kinds.container.shape import EnvValue
+from gpuplan.kinds.container.shape import VISIBLE, EnvValue
 from gpuplan.model.change import FieldChange
 from gpuplan.model.value import Secret
 
@@ -18,14 +18,18 @@ def compare_env(
     image: Image | None,
     secrets: Mapping[str, Secret],
 ) -> Iterator[FieldChange]:
-    """The differing variables. What the image brings counts as wanted where the plan file does not overlay it."""
+    """The differing variables. What the image brings counts as wanted where the plan file does not overlay it.
+
+    What gives a container its GPUs is compared as devices, not here.
+    """
     has = environment(live.config)
     brought = environment(image.config) if image else {}
     for name, value in wanted.items():
         yield from _stated(
             name, value, has.get(name), secret_before=not isinstance(recorded.get(name, ""), str), secrets=secrets
         )
-    for name in has.keys() - wanted.keys():
+    by_devices = {VISIBLE} if VISIBLE not in wanted else set()
+    for name in has.keys() - wanted.keys() - by_devices:
         if name in recorded or (image is not None and brought.get(name) != has[name]):
             yield FieldChange(f"env.{name}", None, None, sensitive=True)
 

@@ -16,6 +16,8 @@ REPOSITORY = "/gpuplan"
 """Where a model server sees its repository directory."""
 TRITON_PORT = 8000
 """Triton's HTTP port inside the container."""
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+"""The variable by which NVIDIA's runtime gives GPUs; set to void in a container that is to have none."""
 
 EnvValue = str | Mapping[str, str]
 """Text, or ``{"secret": reference}``."""

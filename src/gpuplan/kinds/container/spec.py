@@ -14,13 +14,12 @@ from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
 from gpuplan.kinds.container.archive import tag_in_archive
 from gpuplan.kinds.container.forms import mounts_of, ports_of
 from gpuplan.kinds.container.server import check, command_line
-from gpuplan.kinds.container.shape import REPOSITORY, ContainerSpec, EnvValue, Readiness, to_json
+from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, Readiness, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
 
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
 
