@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Callable
+from typing import Callable, Mapping
 
 from . import mig, record
 from .arguments import Arguments

@@ -1,0 +1,180 @@
+"""Repositories: switching gives what the probe then tells, and nothing leaves its directory."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplan.reach.agent import paths
+from gpuplan.reach.agent.failure import Failure
+from tests.reach.conftest import Asking, Node
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=12).filter(
+    lambda name: name not in (".", "..")
+)
+FILES = st.dictionaries(NAMES, st.binary(max_size=30), min_size=1, max_size=4)
+
+
+def manifest(asking: Asking, model: str = "m") -> dict[str, object]:
+    return asking.value("repository")["repositories"]["triton"]["models"][model]
+
+
+def repository(asking: Asking) -> Path:
+    return Path(asking.node.root, "plans/prod/triton/triton")
+
+
+@settings(max_examples=40, deadline=None)
+@given(first=FILES, second=FILES)
+def test_what_was_switched_is_what_is_told(
+    tmp_path_factory: object, first: dict[str, bytes], second: dict[str, bytes]
+) -> None:
+    asking = Asking(Node(tmp_path_factory.mktemp("repository")))
+    for files in (first, {f"1/{name}": data for name, data in second.items()}):
+        digests = {path: asking.put(data) for path, data in files.items()}
+        asking.ok("repository.switch", plan="prod", container="triton", model="m", content="d" * 64, files=digests)
+        told = manifest(asking)
+        assert told["content"] == "d" * 64
+        assert {path: file["sha256"] for path, file in told["files"].items()} == digests
+
+
+def test_the_new_directory_takes_the_place_of_the_old_one(asking: Asking) -> None:
+    asking.switch("m", {"1/model.py": b"one", "2/": b""}, content="1" * 64)
+    asking.switch("m", {"1/model.py": b"two"}, content="2" * 64)
+    here = repository(asking)
+    assert os.readlink(here / "models/m") == "../versions/m.222222222222.2"
+    assert sorted(os.listdir(here / "versions")) == ["m.222222222222.2", "m.222222222222.2.content"]
+    assert (here / "models/m/1/model.py").read_bytes() == b"two"
+
+
+def test_a_server_under_any_user_can_read_it(asking: Asking) -> None:
+    before = os.umask(0o077)
+    try:
+        asking.switch("m", {"1/model.py": b"one"})
+    finally:
+        os.umask(before)
+    here = repository(asking)
+    for path in (here, here / "models", here / "models/m/", here / "models/m/1"):
+        assert os.stat(path).st_mode & 0o777 == 0o755
+    assert os.stat(here / "models/m/1/model.py").st_mode & 0o777 == 0o644
+    assert os.stat(asking.node.root).st_mode & 0o777 == 0o700
+
+
+def test_an_empty_directory_is_told(asking: Asking) -> None:
+    asking.switch("ensemble", {"config.pbtxt": b"x", "1/": b""})
+    assert manifest(asking, "ensemble")["files"]["1/"] == {"size": 0, "sha256": ""}
+
+
+def test_a_missing_blob_changes_nothing(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    before = manifest(asking)
+    arguments = {"plan": "prod", "container": "triton", "model": "m", "content": "e" * 64}
+    assert asking.refused("repository.switch", files={"a": "f" * 64}, **arguments) == "not_found"
+    assert manifest(asking) == before
+
+
+def test_a_hand_edit_is_seen_and_repaired_though_it_went_through_the_hard_link(asking: Asking) -> None:
+    asking.switch("m", {"1/model.py": b"right"})
+    before = manifest(asking)
+    edited = repository(asking) / "models/m/1/model.py"
+    edited.write_bytes(b"wrong")
+    assert manifest(asking)["files"]["1/model.py"] != before["files"]["1/model.py"]
+    digest = before["files"]["1/model.py"]["sha256"]
+    arguments = {"plan": "prod", "container": "triton", "model": "m", "content": "c" * 64}
+    assert asking.refused("repository.switch", files={"1/model.py": digest}, **arguments) == "not_found"
+    asking.switch("m", {"1/model.py": b"right"})
+    assert manifest(asking) == before
+
+
+def test_what_was_put_there_by_hand_is_told_and_not_followed(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    (repository(asking) / "models/m/out").symlink_to("/etc")
+    os.mkfifo(repository(asking) / "models/m/pipe")
+    assert manifest(asking)["files"]["out"] == {"link": "/etc"}
+    assert "pipe" not in manifest(asking)["files"]
+    (repository(asking) / "models/foreign").mkdir()
+    assert manifest(asking, "foreign") == {"content": None, "files": {}}
+
+
+def test_a_directory_in_the_place_of_the_link_gives_way(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    link = repository(asking) / "models/m"
+    link.unlink()
+    link.mkdir()
+    (link / "by-hand").write_text("x")
+    asking.switch("m", {"a": b"one"})
+    assert list(manifest(asking)["files"]) == ["a"]
+
+
+def test_load_at_start_is_one_line_for_each_model(asking: Asking) -> None:
+    asking.ok("repository.prepare", plan="prod", container="triton")
+    common = {"plan": "prod", "container": "triton"}
+    asking.ok("repository.load_at_start", model="b", wanted=True, **common)
+    asking.ok("repository.load_at_start", model="a", wanted=True, **common)
+    told = asking.ok("repository.load_at_start", model="a", wanted=True, **common)
+    assert told == {"load_models": ["a", "b"]}
+    assert (repository(asking) / "load-models").read_text() == "--load-model=a\n--load-model=b\n"
+    asking.ok("repository.load_at_start", model="b", wanted=False, **common)
+    assert asking.value("repository")["repositories"]["triton"]["load_models"] == ["a"]
+
+
+def test_remove_takes_one_model_or_everything(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    asking.switch("m.0123456789ab", {"a": b"two"})
+    asking.ok("repository.load_at_start", plan="prod", container="triton", model="m", wanted=True)
+    asking.ok("repository.remove", plan="prod", container="triton", model="m")
+    told = asking.value("repository")["repositories"]["triton"]
+    assert list(told["models"]) == ["m.0123456789ab"]
+    assert told["load_models"] == []
+    assert told["models"]["m.0123456789ab"]["files"]["a"]["size"] == 3
+    asking.ok("repository.remove", plan="prod", container="triton", model=None)
+    assert asking.value("repository") == {"repositories": {}}
+    asking.ok("repository.remove", plan="prod", container="triton", model=None)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "/x", "a b", "a\n", "-x", "$(id)", ".hidden", "a" * 129]
+)
+def test_names_that_could_leave_are_refused(asking: Asking, name: str) -> None:
+    for arguments in (("prod", "triton", name), ("prod", name, "m"), (name, "triton", "m")):
+        common = dict(zip(("plan", "container", "model"), arguments, strict=True))
+        assert asking.refused("repository.switch", content="a" * 64, files={}, **common) == "invalid"
+        assert asking.refused("repository.load_at_start", wanted=True, **common) == "invalid"
+    assert not os.path.exists(asking.node.root)
+
+
+@given(path=st.lists(st.sampled_from(["..", ".", "", "a", "b", "\0"]), max_size=5).map("/".join))
+def test_a_path_that_is_let_through_stays_inside(path: str) -> None:
+    with contextlib.suppress(Failure):
+        paths.checked_file(path)
+        inside = os.path.normpath(os.path.join("/model", path))
+        assert inside.startswith("/model/")
+        assert inside == "/model/" + path.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "..", "../a", "a/../../b", "/etc/passwd", "a//b", "./a", "a/..", "a\0b", "a/" + "b" * 256]
+)
+def test_a_path_that_escapes_is_refused(path: str) -> None:
+    with pytest.raises(Failure, match="not a path"):
+        paths.checked_file(path)
+
+
+def test_a_file_that_is_also_a_directory_is_refused_and_leaves_nothing(asking: Asking) -> None:
+    digest = asking.put(b"x")
+    arguments = {"plan": "prod", "container": "triton", "model": "m", "content": "a" * 64}
+    assert asking.refused("repository.switch", files={"a": digest, "a/b": digest}, **arguments) == "invalid"
+    assert os.listdir(repository(asking) / "versions") == []
+
+
+def test_hashes_are_kept_but_never_trusted_for_what_is_fresh(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    file = repository(asking) / "models/m/a"
+    manifest(asking)
+    kept = Path(asking.node.root, "plans/prod/hashes.json")
+    assert not kept.exists()
+    os.utime(file, (1, 1))
+    assert manifest(asking)["files"]["a"]["size"] == 3
+    assert not kept.exists()  # its times changed just now
