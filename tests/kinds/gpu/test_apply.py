@@ -79,6 +79,31 @@ def test_the_second_look_names_the_slice() -> None:
     assert slice_uuid(observed, "GPU-9", "3g.40gb", 4) is None
 
 
+def test_all_gpus_of_a_node_are_cut_and_left_as_found() -> None:
+    node = Node([{"board": "A30", "current": False}, {"board": "A30"}])
+    everything = wishes({"a30": {"select": "all", "mig": {"left": "2g.12gb", "right": "2g.12gb"}}})
+    record = run(node, everything, Record("prod"))
+    assert [len(gpu["instances"]) for gpu in node.gpus] == [2, 2]
+    assert changes(node, everything, record) == ()
+    for gpu in node.gpus:
+        gpu["index"] = 1 - gpu["index"]
+    assert changes(node, everything, record) == ()
+    emptied = run(node, (), record)
+    assert [(gpu["uuid"], gpu["current"]) for gpu in node.gpus] == [("GPU-0", False), ("GPU-1", True)]
+    assert emptied.remembered == {}
+
+
+def test_what_is_gone_and_unwanted_is_forgotten() -> None:
+    """A stranger's slice at the place of one that we once made is not ours."""
+    node = Node([A100])
+    record = run(node, wishes(TWO), Record("prod"))
+    node.gpus[0]["instances"].pop()
+    one = wishes({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb"}}})
+    record = run(node, one, record)
+    node.agent("mig.create", uuid="GPU-0", profile_id=9, start=4, size=4)
+    assert changes(node, one, record) == ()
+
+
 def test_a_mode_that_was_on_stays_on() -> None:
     node = Node([A100])
     record = run(node, wishes(TWO), Record("prod"))

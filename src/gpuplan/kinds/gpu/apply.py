@@ -125,7 +125,7 @@ def _place(task: Task, gpu: Gpu) -> Place:
     return places[task.text("slice")]
 
 
-def _rename(task: Task) -> list[Fact]:
+def _remember(task: Task) -> list[Fact]:
     remember, forget = task.step.arguments["remember"], task.step.arguments["forget"]
     gone: list[Fact] = [(parse_address(str(each)), None) for each in forget] if isinstance(forget, list) else []
     named = remember.items() if isinstance(remember, Mapping) else ()
@@ -137,5 +137,5 @@ def _word(on: bool) -> str:
 
 
 _ACTS: Mapping[str, Callable[[Task], list[Fact]]] = MappingProxyType(
-    {"mode": _mode, "destroy": _destroy, "create": _create, "repair": _repair, "rename": _rename}
+    {"mode": _mode, "destroy": _destroy, "create": _create, "repair": _repair, "remember": _remember}
 )

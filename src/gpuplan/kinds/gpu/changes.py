@@ -33,11 +33,14 @@ def change_of(
     """Everything about going from what stands to `plan`; empty steps where nothing differs."""
     found_before = memory.found_on(record, unit.gpu.uuid)
     found = unit.gpu.current if found_before is None else found_before
-    steps = Makings(unit, found, forgets).all(plan, mode)
+    wanted = [unit.address.part(each.name) for each in unit.spec.slices]
+    gone = memory.gone(record, unit.address, unit.gpu, wanted)
+    lingers = forgets and unit.address not in record.resources
+    steps = Makings(unit, found, gone, forgets, lingers).all(plan, mode)
     if not steps:
         return UnitChange()
     return UnitChange(
-        fields=tuple(_fields(unit, plan, mode)),
+        fields=(*_fields(unit, plan, mode), *(_gone(unit, made) for made in gone)),
         reasons=tuple(_reasons(unit, plan, mode, record)),
         interrupts=tuple(_interrupts(unit, plan, mode, gpu_users)),
         disturbs=_disturbs(unit, plan, mode),
@@ -92,6 +95,10 @@ def _fields(unit: Unit, plan: Arrangement, mode: bool | None) -> Iterator[FieldC
     for name in {**before, **after}:
         if name not in plan.keep:
             yield FieldChange(f"{unit.prefix}slices.{name}", before.get(name), after.get(name))
+
+
+def _gone(unit: Unit, made: memory.MadeSlice) -> FieldChange:
+    return FieldChange(f"{unit.prefix}slices.{made.name}", f"{made.profile} at {made.start}, gone already", None)
 
 
 def _reasons(unit: Unit, plan: Arrangement, mode: bool | None, record: Record) -> Iterator[str]:

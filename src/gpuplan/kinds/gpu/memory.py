@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.kinds.gpu.read import Gpu, Instance, instance_at
@@ -20,6 +20,11 @@ class MadeSlice:
     """UUID of the GPU."""
     profile: str
     start: int
+
+    @property
+    def name(self) -> str:
+        """The slice's own name."""
+        return self.part.name.rpartition("/")[2]
 
 
 def slice_fact(gpu: str, profile: str, start: int, size: int) -> JsonObject:
@@ -45,6 +50,20 @@ def made_on(record: Record, gpu: Gpu) -> Mapping[int, Address]:
         if instance is not None:
             found.setdefault(instance.id, made.part)
     return found
+
+
+def gone(record: Record, unit: Address, gpu: Gpu, wanted: Collection[Address]) -> tuple[MadeSlice, ...]:
+    """What was made on this logical GPU, stands no more and is not wanted either.
+
+    It has to be forgotten: one day somebody else might make a slice at that place, and it would count as ours.
+    """
+    return tuple(
+        made
+        for made in made_slices(record)
+        if unit.covers(made.part)
+        and made.part not in wanted
+        and (made.gpu != gpu.uuid or instance_at(gpu, made.profile, made.start) is None)
+    )
 
 
 def uuid_of(record: Record, unit: Address) -> str | None:

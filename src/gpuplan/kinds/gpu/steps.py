@@ -9,6 +9,7 @@ from gpuplan.catalog.boards import find_board
 from gpuplan.kinds.gpu import memory
 from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
 from gpuplan.kinds.gpu.units import Unit
+from gpuplan.kinds.gpu.words import listed
 from gpuplan.model.address import Address
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.value import Json
@@ -21,15 +22,22 @@ class Makings:
     unit: Unit
     found_on: bool
     """Whether MIG mode was on before gpuplan first came."""
+    gone: tuple[memory.MadeSlice, ...] = ()
+    """Slices to be forgotten, since they stand no more."""
     forgets: bool = False
     """The GPU is no longer in the plan file: with the last step everything about it is forgotten."""
+    lingers: bool = False
+    """What is remembered of it does not go with a recorded resource: it needs a step even where nothing else does."""
 
     def all(self, plan: Arrangement, mode: bool | None) -> tuple[Step, ...]:
         """Every step from what stands to `plan`; `mode` is the MIG mode to be set, None where it stays."""
-        steps = [*self._renames(plan), *self._destroys(plan)]
+        steps = [*self._remembers(plan), *self._destroys(plan)]
         if mode is not None:
             steps.append(self._mode(mode))
         steps += [*self._repairs(plan), *(self._create(new) for new in plan.create)]
+        if self.lingers and not steps:
+            title = f"forget {self.unit.address.name}, on which nothing of ours is left"
+            steps.append(self._step("forget", Verb.DELETE, title, {"act": "remember", "forget": [], "remember": {}}))
         return (*steps[:-1], self._last(steps[-1])) if steps and self.forgets else tuple(steps)
 
     def _last(self, step: Step) -> Step:
@@ -103,23 +111,22 @@ class Makings:
                 makes=(part,),
             )
 
-    def _renames(self, plan: Arrangement) -> Iterator[Step]:
+    def _remembers(self, plan: Arrangement) -> Iterator[Step]:
+        """At most one step, which changes nothing of the GPU: slices under new names, and slices that are gone."""
         renamed = {name: one for name, one in renames(self.unit, plan).items() if one.made}
-        if not renamed:
-            return
-        old = ", ".join(f"{one.made.name} is now {name}" for name, one in renamed.items() if one.made)
-        facts: Mapping[str, Json] = {
+        facts: dict[str, Json] = {
             str(self.unit.address.part(name)): memory.slice_fact(
                 self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size
             )
             for name, one in renamed.items()
         }
-        arguments: Mapping[str, Json] = {
-            "act": "rename",
-            "forget": [str(one.made) for one in renamed.values()],
-            "remember": facts,
-        }
-        yield self._step("rename", Verb.UPDATE, f"remember that slice {old}", arguments)
+        old = [str(one.made) for one in renamed.values()] + [str(made.part) for made in self.gone]
+        if not old:
+            return
+        words = [f"{one.made.name} is now {name}" for name, one in renamed.items() if one.made]
+        words += [f"{made.part.name} is gone" for made in self.gone]
+        arguments: dict[str, Json] = {"act": "remember", "forget": old, "remember": facts}
+        yield self._step("remember", Verb.UPDATE, f"remember that slice {listed(words)}", arguments)
 
 
 def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:
