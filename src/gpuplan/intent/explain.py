@@ -31,13 +31,14 @@ _EXPECTED = {
     "model_type": "a section",
     "invalid-json-value": "plain data",
 }
+_QUOTES = "'\""
 _RANGES = {
     "greater_than": ("more than {}", "gt"),
     "greater_than_equal": ("at least {}", "ge"),
     "less_than": ("less than {}", "lt"),
     "less_than_equal": ("at most {}", "le"),
-    "string_too_short": ("text of at least {} characters", "min_length"),
-    "too_short": ("a list of at least {} entries", "min_length"),
+    "string_too_short": ("text of length {} or more", "min_length"),
+    "too_short": ("a list of {} or more", "min_length"),
 }
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "1 to 63 letters, digits, '_', '.' or '-', the first one a letter or digit",
@@ -151,7 +152,7 @@ def _written(fault: Fault, document: Document) -> str:
 
 def _quick_fix(fault: Fault, document: Document) -> str:
     if fault.kind == "tuple_type" and not isinstance(fault.detail["input"], dict | list | None):
-        return f"Write [{_written(fault, document)}]."
+        return f"Write [{_written(fault, document).strip(_QUOTES)}]."
     return ""
 
 

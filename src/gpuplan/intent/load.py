@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from gpuplan.intent.variables import Sources, fill_in
-from gpuplan.intent.yamlfile import Document, Where, dotted, read_document
+from gpuplan.intent.yamlfile import Document, Where, by_place, dotted, read_document
 from gpuplan.intent.yamlsyntax import resolve
 from gpuplan.model.diagnostic import Diagnostic, Problem
 
@@ -42,15 +42,11 @@ def load_plan(
     if plan is not None:
         from gpuplan.intent.checks import check_plan
 
-        found.extend(check_plan(plan))
+        reported = {document.keys[path] for path in filled.broken if path in document.keys}
+        found.extend(fault for fault in check_plan(plan) if fault.where not in reported)
     if plan is None or found:
-        raise Problem(sorted(found, key=_by_place))
+        raise Problem(sorted(found, key=by_place))
     return plan
-
-
-def _by_place(diagnostic: Diagnostic) -> tuple[str, int, int]:
-    where = diagnostic.where
-    return (where.file, where.line, where.column) if where else ("", 0, 0)
 
 
 def _validated(document: Document, found: list[Diagnostic], told: Set[Where]) -> PlanFile | None:

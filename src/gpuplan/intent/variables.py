@@ -40,6 +40,8 @@ class Filled:
 
     faults: list[Diagnostic] = field(default_factory=list)
     broken: set[Where] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
+    """Variables whose own value is at fault; places that use them need no fault of their own."""
 
 
 def fill_in(document: Document, sources: Sources) -> Filled:
@@ -49,7 +51,7 @@ def fill_in(document: Document, sources: Sources) -> Filled:
     no default), so that it may stand where a number is wanted; where text is wanted it stays as it was written.
     """
     result = Filled()
-    given = _given(document, sources, result.faults)
+    given = _given(document, sources, result)
     if isinstance(document.data, dict):
         for key, value in document.data.items():
             if key != "variables":
@@ -57,13 +59,13 @@ def fill_in(document: Document, sources: Sources) -> Filled:
     return result
 
 
-def _given(document: Document, sources: Sources, faults: list[Diagnostic]) -> dict[str, Given | None]:
+def _given(document: Document, sources: Sources, filled: Filled) -> dict[str, Given | None]:
     """Every declared variable with its value, None where it has none."""
     declared = document.data.get("variables") if isinstance(document.data, dict) else None
     result: dict[str, Given | None] = {}
     if not isinstance(declared, dict):
         declared = {}
-    texts = dict(_from_outside(sources, tuple(declared), faults))
+    texts = dict(_from_outside(sources, tuple(declared), filled.faults))
     for name, section in declared.items():
         default = section.get("default") if isinstance(section, dict) else None
         path = ("variables", name, "default")
@@ -75,8 +77,8 @@ def _given(document: Document, sources: Sources, faults: list[Diagnostic]) -> di
             result[name] = Given(document.texts.get(path, str(default)), plain=not isinstance(default, str))
         if (value := result[name]) is not None and "${" in value.text:
             detail = f"The value of {name} holds '${{'; a variable stands for plain text, not for other references."
-            faults.append(Diagnostic("A variable refers to something else", detail, where=document.at(path)))
-            result[name] = Given("")
+            filled.faults.append(Diagnostic("A variable refers to something else", detail, where=document.at(path)))
+            filled.reported.add(name)
     return result
 
 
@@ -123,6 +125,7 @@ def _filled(
     if isinstance(value, dict):
         for key in [key for key in value if "${" in key]:
             detail = f"The key {key!r} holds a reference; only values may."
+            result.broken.add((*path, key))
             result.faults.append(Diagnostic("A reference stands in a key", detail, where=document.keys[(*path, key)]))
         return {key: _filled(document, inner, (*path, key), given, result) for key, inner in value.items()}
     if isinstance(value, list):
@@ -145,13 +148,14 @@ class _Text:
     def filled(self, text: str) -> object:
         whole = _REFERENCE.fullmatch(text)
         result = _REFERENCE.sub(self._replaced, text)
-        if not whole or whole[1] or not whole[2].startswith("var."):
+        if self._path in self._result.broken or not whole or whole[1] or not whole[2].startswith("var."):
             return result
         value = self._given.get(whole[2].removeprefix("var."))
         typed = resolve(result) if value and value.plain else result
-        if not isinstance(typed, str):
-            self._document.texts[self._path] = result
-        return result if typed is None else typed
+        if typed is None or isinstance(typed, str):
+            return result
+        self._document.texts[self._path] = result
+        return typed
 
     def _replaced(self, match: re.Match[str]) -> str:
         escaped, inside, closed = match.groups()
@@ -187,12 +191,14 @@ class _Text:
             detail = f"{match[0]} names a variable that the plan file does not declare."
             fix = _nearest(name, tuple(self._given))
             self._fault("A variable is not declared", match, detail, fix or f"Declare {name} under variables.")
-            return ""
-        if (value := self._given[name]) is not None:
+        elif name in self._result.reported:
+            self._result.broken.add(self._path)
+        elif (value := self._given[name]) is not None:
             return value.text
-        fix = f"Use --var {name}=VALUE or {ENVIRONMENT}{name}, or give it a default."
-        self._fault("A variable has no value", match, f"{name} has no default and no value was given.", fix)
-        return ""
+        else:
+            fix = f"Use --var {name}=VALUE or {ENVIRONMENT}{name}, or give it a default."
+            self._fault("A variable has no value", match, f"{name} has no default and no value was given.", fix)
+        return match[0]
 
     def _fault(self, summary: str, match: re.Match[str], detail: str, fix: str = "") -> None:
         self._result.broken.add(self._path)

@@ -62,6 +62,12 @@ def dotted(path: Where) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
+def by_place(diagnostic: Diagnostic) -> tuple[str, int, int]:
+    """Key that sorts diagnostics by file, line and column."""
+    where = diagnostic.where
+    return (where.file, where.line, where.column) if where else ("", 0, 0)
+
+
 def below(value: object, part: str | int) -> object:
     """The entry of a mapping or list.
 
@@ -153,7 +159,7 @@ class _Builder:
     def document(self, root: Node) -> Document:
         self._result.data = self._value(root, ())
         if self._faults:
-            raise Problem(self._faults)
+            raise Problem(sorted(self._faults, key=by_place))
         return self._result
 
     def _fault(self, summary: str, node: Node, detail: str, fix: str = "") -> None:

@@ -16,6 +16,8 @@ HostPort = tuple[str, int, str]
 _FORM = re.compile(
     r"^(?:(?P<address>\[[0-9A-Fa-f:.]+\]|[\d.]+):)?(?P<first>\d{1,5})(?:-(?P<last>\d{1,5}))?:\d+(?:-\d+)?(?:/(?P<kind>\w+))?$"
 )
+_WIDEST = 4096
+"""Ports of one range that are compared."""
 
 
 def conflicts(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
@@ -61,28 +63,32 @@ def _origin(placed: Placed) -> str:
 
 def _ports(plan: PlanFile, placed: tuple[Placed, ...]) -> Iterator[Diagnostic]:
     taken: dict[tuple[int, str], list[tuple[str, Placed]]] = {}
-    told: set[tuple[str, str]] = set()
+    told: set[tuple[object, object]] = set()
     for each in placed:
         for address, port, kind in host_ports(each):
-            where = plan.where(*each.path, "ports")
             if port > 65535:
                 detail = f"{each.name} would publish port {port}, which does not exist."
+                where = plan.where(*each.path, "ports")
                 yield Diagnostic("A port does not exist", detail, "Begin lower, or make the step smaller.", where)
             holders = taken.setdefault((port, kind), [])
-            for other_address, other in holders:
-                if (not address or not other_address or address == other_address) and (
-                    other.name,
-                    each.name,
-                ) not in told:
-                    told.add((other.name, each.name))
-                    fix = "Give one of them another port."
-                    if each.path == other.path and each.name != other.name:
-                        fix = "Add step: 10 to the ports, so that each container has its own."
-                    itself = other.name == each.name
-                    detail = f"{other.name} and {each.name} both publish {port}/{kind} on the node."
-                    detail = f"{each.name} publishes {port}/{kind} twice." if itself else detail
-                    yield Diagnostic("A host port is taken", detail, fix, where)
+            for other in [holder for other_address, holder in holders if _meet(address, other_address)]:
+                if (other.path, each.path) not in told:
+                    told.add((other.path, each.path))
+                    yield _clash(plan, other, each, f"{port}/{kind}")
             holders.append((address, each))
+
+
+def _meet(one: str, other: str) -> bool:
+    return not one or not other or one == other
+
+
+def _clash(plan: PlanFile, one: Placed, other: Placed, port: str) -> Diagnostic:
+    detail, fix = f"{one.name} and {other.name} both publish {port} on the node.", "Give one of them another port."
+    if one.name == other.name:
+        detail = f"{one.name} publishes {port} twice."
+    elif one.path == other.path:
+        fix = "Add step: 10 to the ports, so that each container has its own."
+    return Diagnostic("A host port is taken", detail, fix, plan.where(*other.path, "ports"))
 
 
 def host_ports(placed: Placed) -> Iterator[HostPort]:
@@ -93,7 +99,7 @@ def host_ports(placed: Placed) -> Iterator[HostPort]:
         return
     for form in ports:
         match = _FORM.match(str(form))
-        if match is None:
+        if match is None or int(match["last"] or 0) - int(match["first"]) > _WIDEST:
             continue
         address = (match["address"] or "").strip("[]")
         address = "" if address in ("0.0.0.0", "::") else address  # noqa: S104  what the plan file says, not a socket

@@ -43,7 +43,9 @@ def _overrides(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
         if container not in model.containers:
             detail = f"The model {name} has overrides for {container}, and it is not on that container."
             where = plan.where("models", name, "overrides", container)
-            yield Diagnostic("An override has no container", detail, nearest(container, model.containers), where)
+            yield Diagnostic(
+                "An override has no container", detail, nearest(container, dict.fromkeys(model.containers)), where
+            )
 
 
 def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:

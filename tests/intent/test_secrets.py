@@ -1,0 +1,72 @@
+"""Secrets by reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuplan.intent.secrets import exposed, find, resolve, reveal
+from gpuplan.model.diagnostic import Problem, Severity
+from tests.intent.conftest import PlanOf
+
+PLAN = """
+containers:
+  c:
+    nodes: a
+    image: x
+    env: { A: "key=${env:KEY};${file:token}", B: plain, C: "${env:KEY}", D: 5 }
+  d: { nodes: a, image: x, env: { A: "${file:sub/none}", B: "${env:GONE}", C: "${env:GONE}" } }
+"""
+
+
+def test_references_are_found_where_they_stand(plan_of: PlanOf) -> None:
+    found = find(plan_of(PLAN))
+    assert [(raw, where.line) for raw, where in found] == [
+        ("key=${env:KEY};${file:token}", 8),
+        ("${env:KEY}", 8),
+        ("${file:sub/none}", 9),
+        ("${env:GONE}", 9),
+        ("${env:GONE}", 9),
+    ]
+
+
+def test_texts_are_revealed_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("ab$c\n\n")
+    raw = "key=${env:KEY};${file:token}"
+    secret = reveal([raw], {"KEY": "${env:x}"}, tmp_path)[raw]
+    assert secret.reveal() == "key=${env:x};ab$c\n"
+    assert "ab$c" not in repr(secret) + str(secret)
+
+
+def test_everything_missing_is_told_with_its_place(plan_of: PlanOf, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+    with pytest.raises(Problem) as caught:
+        resolve(plan_of(PLAN), {"KEY": "top"}, tmp_path)
+    assert [(one.detail, one.where.line if one.where else 0) for one in caught.value.diagnostics] == [
+        ("The file token is not UTF-8 text, or its name is none.", 8),
+        ("The file sub/none cannot be read: No such file or directory.", 9),
+        ("The environment variable GONE is not set.", 9),
+    ]
+    assert "top" not in str(caught.value)
+
+
+def test_a_file_that_is_too_large_or_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (1024 * 1024 + 1))
+    (tmp_path / "nul").write_bytes(b"a\0b")
+    with pytest.raises(Problem) as caught:
+        reveal(["${file:large}", "${file:.}", "${file:nul}"], {}, tmp_path)
+    assert [
+        "larger" in one.detail or "directory" in one.detail or "NUL" in one.detail for one in caught.value.diagnostics
+    ] == [True] * 3
+
+
+def test_a_file_that_all_may_read_is_warned_of(plan_of: PlanOf, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("x")
+    token.chmod(0o600)
+    plan = plan_of(PLAN)
+    assert exposed(plan, tmp_path) == ()
+    token.chmod(0o644)
+    (warning,) = exposed(plan, tmp_path)
+    assert (warning.severity, warning.fix) == (Severity.WARNING, "chmod o-rwx token")
