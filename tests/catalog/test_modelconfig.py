@@ -38,7 +38,10 @@ def test_faults_have_a_place_and_plain_words(text: str, line: int, column: int, 
 def test_64_bit_integers_stay_numbers() -> None:
     text = """
         input [ { name: "T" dims: [ -1, 16 ] } ]
-        dynamic_batching { max_queue_delay_microseconds: 100 priority_queue_policy { key: 2 value { max_queue_size: 3 } } }
+        dynamic_batching {
+          max_queue_delay_microseconds: 100
+          priority_queue_policy { key: 2 value { max_queue_size: 3 } }
+        }
         parameters { key: "k" value { string_value: "v" } }
         version_policy { specific { versions: [1, 3] } }
     """
@@ -61,17 +64,21 @@ def test_render_and_parse_are_inverse_on_the_quickstart(path: Path) -> None:
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+INPUTS = st.fixed_dictionaries(
+    {"name": TEXT.filter(bool), "dims": st.lists(st.integers(-1, 9), min_size=1)},
+)
+GROUPS = st.fixed_dictionaries({"kind": st.sampled_from(["KIND_CPU", "KIND_GPU"])})
 CONFIGS = st.fixed_dictionaries(
     {},
     optional={
         "name": TEXT.filter(bool),
         "max_batch_size": st.integers(1, 2**31 - 1),
-        "input": st.lists(st.fixed_dictionaries({"name": TEXT.filter(bool), "dims": st.lists(st.integers(-1, 9), min_size=1)}), min_size=1),
+        "input": st.lists(INPUTS, min_size=1),
         "metric_tags": st.dictionaries(TEXT, TEXT, min_size=1),
-        "instance_group": st.lists(st.fixed_dictionaries({"kind": st.sampled_from(["KIND_CPU", "KIND_GPU"])}), min_size=1),
+        "instance_group": st.lists(GROUPS, min_size=1),
         "response_cache": st.just({"enable": True}),
     },
-)  # fmt: skip
+)
 
 
 @given(CONFIGS)

@@ -75,7 +75,7 @@ def policy(versions: str | Sequence[int] | None) -> JsonObject:
         return {"version_policy": {"specific": {"versions": list(versions)}}}
     match = LATEST.match(versions)
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{versions!r} is not a choice of versions")
+        raise ValueError(f"versions cannot be {versions!r}")
     return {"version_policy": {"latest": {"num_versions": int(match[1])}}}
 
 

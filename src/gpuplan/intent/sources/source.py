@@ -94,7 +94,7 @@ class _Reader:
         as_json = modelconfig.to_json(config)
         versions = wanted_versions(as_json, found.versions)
         subject = Subject(self.name, found, text, as_json, versions, others, self.container, self._where)
-        faults += list(check(subject))
+        faults += [] if found.faults else list(check(subject))
         if faults:
             raise Problem(faults)
         named = with_layers(config, [Layer({"name": self.name}, self._where)])
@@ -107,12 +107,7 @@ class _Reader:
         return self.plan.where("models", self.name, *path)
 
     def _scan(self) -> Scan:
-        root = Path(self.plan.path).parent / self.model.source
-        if not root.is_dir():
-            detail = f"{self.model.source} is not a directory beside the plan file ({root})."
-            fix = "Name the directory that holds the model's config.pbtxt and its version directories."
-            raise Problem(Diagnostic("A model's source is not there", detail, fix, self._where("source")))
-        return scan(root)
+        return scan(Path(self.plan.path).parent / self.model.source)
 
     def _config_text(self, found: Scan) -> str:
         path = found.files.get(CONFIG)

@@ -33,7 +33,9 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
         changes.extend([change] if change else [])
     wanted = {each.address.name for each in desired}
     dropped = [name for name in observed.repositories if name not in wanted]
-    changes.extend(_deleted(Address(circumstances.node, "repository", name)) for name in dropped)
+    changes.extend(
+        _deleted(Address(circumstances.node, "repository", name), observed.repositories[name]) for name in dropped
+    )
     return Comparison(changes=tuple(changes), rests_on=_rests_on(desired, observed, circumstances))
 
 
@@ -79,11 +81,12 @@ def _told(name: str, model: WantedModel, found: Files | None, config: WantedFile
     return differences(name, model, found, config)
 
 
-def _deleted(address: Address) -> Change:
+def _deleted(address: Address, found: Mapping[str, Files]) -> Change:
     reasons = (f"no model server called {address.name} is wanted on this node",)
     return Change(
         address,
         Action.DELETE,
+        fields=tuple(FieldChange(f"models.{name}", _count(files), None) for name, files in found.items()),
         reasons=reasons,
         disturbs={address: "the repository is removed"},
         steps=(remove_all(address),),
@@ -105,7 +108,7 @@ def _reasons(wanted: Mapping[str, WantedModel], found: Mapping[str, Files], touc
 
 
 def _count(files: Files) -> str:
-    return f"{len(files)} files"
+    return "1 file" if len(files) == 1 else f"{len(files)} files"
 
 
 def _recorded(record: Record) -> tuple[Address, ...]:

@@ -12,6 +12,7 @@ from gpuplan.model.value import Json, JsonObject, as_object
 
 SHORT = 12
 """Hexadecimal digits of a hash that are shown."""
+EMPTY = "an empty directory"
 _MARK = "gpuplan_content"
 
 
@@ -38,14 +39,14 @@ def _same(wanted: WantedFile | None, found: FoundFile | None) -> bool:
 
 
 def _file_change(model: str, path: str, wanted: WantedFile | None, found: FoundFile | None) -> FieldChange:
-    after = None if wanted is None else wanted.sha256[:SHORT]
+    after = None if wanted is None else wanted.sha256[:SHORT] or EMPTY
     return FieldChange(f"models.{model}.files[{path}]", _before(found), after)
 
 
 def _before(found: FoundFile | None) -> str | None:
     if found is None:
         return None
-    return f"link to {found.link}" if found.link is not None else found.sha256[:SHORT]
+    return f"link to {found.link}" if found.link is not None else found.sha256[:SHORT] or EMPTY
 
 
 def _config_fields(

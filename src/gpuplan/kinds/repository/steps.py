@@ -41,5 +41,6 @@ def remove_all(address: Address) -> Step:
 def summary(model: WantedModel) -> str:
     """How much a model is: ``4 files, 812.0 MiB``."""
     size = sum(file.size for file in model.files.values())
-    files = "1 file" if len(model.files) == 1 else f"{len(model.files)} files"
+    count = sum(1 for file in model.files.values() if file.sha256)
+    files = "1 file" if count == 1 else f"{count} files"
     return f"{files}, {size / 2**20:.1f} MiB" if size >= 2**20 else files
