@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuplan.flow.order import in_order
 from gpuplan.kinds.gpu.apply import apply
 from gpuplan.kinds.gpu.diff import diff
 from gpuplan.kinds.gpu.read import read, slice_uuid
@@ -41,10 +42,11 @@ def remember(record: Record, facts: Any) -> Record:
 
 
 def run(node: Node, desired: tuple[Desired, ...], record: Record) -> Record:
-    """All steps, and the record that the flow would keep."""
-    for change in changes(node, desired, record):
-        for step in change.steps:
-            record = remember(record, apply(step, node))
+    """All steps in the flow's order, and the record that it would keep."""
+    planned = changes(node, desired, record)
+    by_id = {step.id: step for change in planned for step in change.steps}
+    for each in in_order(planned):
+        record = remember(record, apply(by_id[each], node))
     return replace(record, resources={each.address: Recorded(each.digest, each.spec) for each in desired})
 
 
@@ -242,13 +244,13 @@ def test_a_missing_compute_instance_is_made_and_the_instance_kept() -> None:
 def test_a_renamed_slice_is_remembered_under_its_new_name_alone() -> None:
     node = Node([A100])
     record = run(node, wishes(TWO), Record("prod"))
-    renamed = wishes({"a100-0": {"select": {"index": 0}, "mig": {"small": "4g.40gb", "tiny": "3g.40gb"}}})
+    renamed = wishes({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "tiny": "3g.40gb"}}})
     node.done.clear()
     record = run(node, renamed, record)
     assert node.done == []
     assert {part.name: fact.get("start") for part, fact in record.remembered.items()} == {
         "a100-0": None,
-        "a100-0/small": 0,
+        "a100-0/large": 0,
         "a100-0/tiny": 4,
     }
     assert changes(node, renamed, record) == ()

@@ -35,6 +35,29 @@ def stories(draw: st.DrawFn) -> tuple[str, list[Any], list[tuple[str, int]], boo
     return board, [draw(cuts(board)) for _ in range(3)], strange, draw(st.booleans())
 
 
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
+    """Names of GPUs and slices that are renamed, exchanged or dropped end as wanted, and nothing of ours is left."""
+    board = data.draw(st.sampled_from(["A100-SXM4-80GB", "A30"]))
+    node, record = Node([{"board": board}, {"board": board}]), Record("prod")
+    small, large = ("1g.10gb", "3g.40gb") if board != "A30" else ("1g.6gb", "2g.12gb")
+    for _ in range(3):
+        names = data.draw(st.permutations(["a", "b", "c"]))[:2]
+        parts = st.dictionaries(st.sampled_from("xyz"), st.sampled_from([small, large]), min_size=1, max_size=3)
+        wanted = wishes(
+            {name: {"select": {"uuid": f"GPU-{number}"}, "mig": data.draw(parts)} for number, name in enumerate(names)}
+        )
+        if diff(wanted, read(node.look()), Circumstances("n", "prod", record)).diagnostics:
+            continue
+        record = run(node, wanted, record)
+        assert changes(node, wanted, record) == ()
+        live = [sorted(one["profile"] for one in gpu["instances"]) for gpu in node.gpus]
+        assert live == [sorted(each.profile for each in read_spec(one.spec).slices) for one in wanted]
+    run(node, (), record)
+    assert [gpu["instances"] for gpu in node.gpus] == [[], []]
+
+
 def gpus(mig: Any) -> Any:
     return {"g": {"select": {"index": 0}, "mig": mig}}
 

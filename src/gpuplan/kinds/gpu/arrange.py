@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuplan.kinds.gpu import memory, users
@@ -72,11 +72,12 @@ def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -
     )
 
 
-def paired(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
+def paired(unit: Unit, live: Sequence[Standing], named: Collection[Address]) -> dict[str, Standing]:
     """Wanted slice → the instance that it is: the one made under its name, else a free one of its profile.
 
-    Free are those that no wanted slice of this GPU was made as; of them those that this plan file made go first, then
-    the lowest start. One that a stranger uses and that we did not make is not free.
+    Free is what was not made under a name that the plan file still has (`named`: all wanted slices of the node). Of
+    the free ones those that this plan file made go first, then the lowest start. One that a stranger uses and that we
+    did not make is not free.
     """
     wanted = unit.spec.slices
     pairs: dict[str, Standing] = {}
@@ -85,7 +86,7 @@ def paired(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
         if own is not None and own.instance.profile == each.profile:
             pairs[each.name] = own
     for each in wanted:
-        free = [one for one in live if one not in pairs.values() and _suits(one, each)]
+        free = [one for one in live if one not in pairs.values() and one.made not in named and _suits(one, each)]
         if each.name not in pairs and free:
             pairs[each.name] = min(free, key=lambda one: (one.made is None, one.instance.start))
     return pairs
@@ -95,9 +96,10 @@ def _suits(one: Standing, wanted: SliceSpec) -> bool:
     return one.instance.profile == wanted.profile and (one.made is not None or not one.users.strangers)
 
 
-def arrange(unit: Unit, live: Sequence[Standing], record: Record) -> Arrangement | Shortage:
-    """The cheapest way from what stands to what is wanted."""
-    pairs = paired(unit, live)
+def arrange(
+    unit: Unit, live: Sequence[Standing], pairs: Mapping[str, Standing], record: Record
+) -> Arrangement | Shortage:
+    """The cheapest way from what stands, some of it being wanted slices already (`pairs`), to what is wanted."""
     geometry = geometry_of(unit.gpu)
     if geometry is None or any(each.profile not in geometry.by_name for each in unit.spec.slices):
         return _without_places(unit, live, pairs)

@@ -104,7 +104,10 @@ def _gone(unit: Unit, made: memory.MadeSlice) -> FieldChange:
 def _reasons(unit: Unit, plan: Arrangement, mode: bool | None, record: Record) -> Iterator[str]:
     was = memory.uuid_of(record, unit.address)
     if was is not None and was != unit.gpu.uuid:
-        yield f"the GPU was replaced: {unit.address.name} was {was} and is now {unit.gpu.uuid}"
+        recorded = record.resources.get(unit.resource)
+        same = recorded is None or recorded.spec.get("select") == unit.spec.to_json()["select"]
+        what = "the GPU was replaced" if same else "the plan file selects another GPU"
+        yield f"{what}: {unit.address.name} was {was} and is now {unit.gpu.uuid}"
     board = find_board(unit.gpu.name)
     made = {each.part for each in memory.made_slices(record) if each.gpu == unit.gpu.uuid}
     if mode and made and board is not None and not board.mode_survives_reboot:

@@ -38,8 +38,9 @@ def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circ
     resolved = resolve(desired, observed, circumstances.record)
     found = _Findings(unknown=resolved.unknown, diagnostics=resolved.diagnostics)
     where = {each.address: each.where for each in desired}
+    named = {unit.address.part(each.name) for unit in resolved.units for each in unit.spec.slices}
     for unit in resolved.units:
-        _wanted(unit, where.get(unit.resource), observed, circumstances, found)
+        _wanted(unit, named, where.get(unit.resource), observed, circumstances, found)
     dropped = _Findings()
     claimed = {unit.gpu.uuid for unit in resolved.units}
     for address, stated in _no_longer_wanted(where, circumstances.record).items():
@@ -55,7 +56,12 @@ def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circ
 
 
 def _wanted(
-    unit: Unit, where: Location | None, observed: ObservedGpus, circumstances: Circumstances, found: _Findings
+    unit: Unit,
+    named: Collection[Address],
+    where: Location | None,
+    observed: ObservedGpus,
+    circumstances: Circumstances,
+    found: _Findings,
 ) -> None:
     found.bindings[unit.address] = unit.gpu.uuid
     if unit.spec.mig is None:
@@ -67,17 +73,18 @@ def _wanted(
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
     found.rests_on[unit.address] = _seen(unit.gpu)
     gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
+    pairs = paired(unit, live, named)
     plan: Arrangement | Shortage | None = None
     if faults := [*_faults(unit, gpu_users, where)]:
         found.diagnostics.extend(faults)
     elif unit.spec.mig == "disabled":
         plan = everything_goes(live)
     else:
-        plan = arrange(unit, live, circumstances.record)
+        plan = arrange(unit, live, pairs, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
     if not isinstance(plan, Arrangement):
-        plan = Arrangement(keep=paired(unit, live))
+        plan = Arrangement(keep=pairs)
         _bind(unit, plan, found)
         return
     _bind(unit, plan, found)

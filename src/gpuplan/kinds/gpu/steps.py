@@ -10,7 +10,7 @@ from gpuplan.kinds.gpu import memory
 from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
 from gpuplan.kinds.gpu.units import Unit
 from gpuplan.kinds.gpu.words import listed
-from gpuplan.model.address import Address
+from gpuplan.model.address import Address, parse_address
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.value import Json
 
@@ -126,7 +126,14 @@ class Makings:
         words = [f"{one.made.name} is now {name}" for name, one in renamed.items() if one.made]
         words += [f"{made.part.name} is gone" for made in self.gone]
         arguments: dict[str, Json] = {"act": "remember", "forget": old, "remember": facts}
-        yield self._step("remember", Verb.UPDATE, f"remember that slice {listed(words)}", arguments)
+        yield self._step(
+            "remember",
+            Verb.UPDATE,
+            f"remember that slice {listed(words)}",
+            arguments,
+            makes=tuple(self.unit.address.part(name) for name in renamed),
+            frees=tuple(parse_address(each) for each in old),
+        )
 
 
 def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:
