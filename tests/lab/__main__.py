@@ -70,11 +70,13 @@ def _become(argv: list[str], place: Place, node: Node) -> None:
 
 def _status(place: Place) -> int:
     ready = {node.name: running.is_ready(place, node) for node in NODES}
-    for node in NODES:
-        state = "ready" if ready[node.name] else "off"
-        print(f"  {node.name}  {place.address(node):<14} {state:<6} {', '.join(node.boards)}")
+    lines = [
+        f"  {node.name}  {place.address(node):<14} {'ready' if ready[node.name] else 'off':<6} {', '.join(node.boards)}"
+        for node in NODES
+    ]
     if all(ready.values()):
-        print(f"  inventory {place.inventory}")
+        lines.append(f"  inventory {place.inventory}")
+    print("\n".join(lines))
     return 0 if all(ready.values()) else 1
 
 

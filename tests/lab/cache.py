@@ -6,8 +6,11 @@ import shutil
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 
 from tests.lab.place import Place
+
+UNFINISHED = "making-"
 
 
 def digest(*parts: str | bytes) -> str:
@@ -32,12 +35,18 @@ def cached(place: Place, name: str, key: str, make: Callable[[Path], None]) -> P
     target = place.cache / f"{name}-{key}"
     if target.exists():
         return target
-    scratch = place.cache / f"making-{name}"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
+    place.cache.mkdir(parents=True, exist_ok=True)
+    scratch = Path(mkdtemp(prefix=f"{UNFINISHED}{name}-", dir=place.cache))
+    scratch.chmod(0o755)
     print(f"  making {name} …", flush=True)
     make(scratch)
     for old in place.cache.glob(f"{name}-*"):
         shutil.rmtree(old)
     scratch.rename(target)
     return target
+
+
+def discard_unfinished(place: Place) -> None:
+    """Remove what killed runs left half made; a program that such a run had called may still be writing there."""
+    for left in place.cache.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(left, ignore_errors=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lab import cgroups, network, running
-from tests.lab.cache import digest
+from tests.lab.cache import digest, discard_unfinished
 from tests.lab.commands import LabError, missing
 from tests.lab.images import pause_archive, triton_archive
 from tests.lab.keys import make_keys, write_directory
@@ -93,6 +93,7 @@ def reboot(place: Place, node: Node) -> None:
 
 def _clear(place: Place) -> None:
     place.stamp.unlink(missing_ok=True)
+    discard_unfinished(place)
     known = {node.name: node for node in (*NODES, SEED)}
     for name in cgroups.groups(running.lab_group(place)) | known.keys():
         if name in known:
