@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.intent.yamlfile import Document, read_document
+from gpuplan.intent.document import Document
+from gpuplan.intent.yamlfile import read_document
 from gpuplan.model.diagnostic import Location, Problem
 
 

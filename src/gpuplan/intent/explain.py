@@ -12,7 +12,7 @@ from typing import Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpuplan.intent.yamlfile import Document, Where, below, dotted
+from gpuplan.intent.document import Document, Where, below, dotted
 from gpuplan.model.diagnostic import Diagnostic
 
 _EXPECTED = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
+from gpuplan.intent.document import Document, Where, by_place, dotted
 from gpuplan.intent.variables import Sources, fill_in
-from gpuplan.intent.yamlfile import Document, Where, by_place, dotted, read_document
+from gpuplan.intent.yamlfile import read_document
 from gpuplan.intent.yamlsyntax import resolve
 from gpuplan.model.diagnostic import Diagnostic, Problem
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from gpuplan.intent.yamlfile import Document, Where, read_document
+from gpuplan.intent.document import Document, Where
+from gpuplan.intent.yamlfile import read_document
 from gpuplan.intent.yamlsyntax import resolve
 from gpuplan.model.diagnostic import Diagnostic, Location, Problem
 

@@ -14,6 +14,7 @@ _TAG = "tag:yaml.org,2002:"
 NULL, BOOL, INT, FLOAT, STR = (f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str"))
 MERGE, MAP, SEQ = f"{_TAG}merge", f"{_TAG}map", f"{_TAG}seq"
 CORE = frozenset((NULL, BOOL, INT, FLOAT, STR))
+INVALID, TOO_MUCH = "The file is not valid YAML", "The file holds too much"
 Scalar = str | int | float | bool | None
 
 _RESOLVERS = (  # https://yaml.org/spec/1.2.2/#1032-tag-resolution, and the merge key that everyone uses

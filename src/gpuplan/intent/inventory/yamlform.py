@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from gpuplan.intent.document import Document, Where, dotted
 from gpuplan.intent.inventory.raw import Raw, Stated, Variables, concerns_us, ours
-from gpuplan.intent.yamlfile import Document, Where, dotted, read_document
+from gpuplan.intent.yamlfile import read_document
 from gpuplan.model.diagnostic import Diagnostic, Problem
 
 FOREIGN_TAGS = ("!vault", "!vault-encrypted", "!unsafe")
