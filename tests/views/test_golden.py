@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -56,3 +57,10 @@ def test_a_drift_check_says_nothing_when_all_is_well() -> None:
 
 def test_the_same_problem_is_told_once() -> None:
     assert drawn(diagnostics([values.UNREACHABLE] * 3)) == drawn(diagnostics([values.UNREACHABLE]))
+
+
+def test_one_problem_of_several_resources_is_told_once_with_all_of_them() -> None:
+    told = [replace(values.UNREACHABLE, address=address) for address in ("gpu-a1", "gpu-a2", "gpu-a1")]
+    text = drawn(diagnostics(told))
+    assert text.count("The node cannot be reached") == 1
+    assert "gpu-a1, gpu-a2\n" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -23,21 +24,22 @@ def no_source(where: Location) -> str | None:  # noqa: ARG001  (the signature is
 
 
 def diagnostics(told: Sequence[Diagnostic], source: Source = no_source) -> Page:
-    """Each diagnostic once, in the order given, warnings first so that errors stand nearest to the prompt."""
-    unique = list(dict.fromkeys(told))
-    for diagnostic in sorted(unique, key=lambda each: each.severity is Severity.ERROR):
+    """Each problem once with all that it is about, warnings first so that errors stand nearest to the prompt."""
+    addresses: dict[Diagnostic, dict[str, None]] = {}
+    for diagnostic in told:
+        addresses.setdefault(replace(diagnostic, address=""), {})[diagnostic.address] = None
+    for diagnostic in sorted(addresses, key=lambda each: each.severity is Severity.ERROR):
         yield BLANK
-        yield from _one(diagnostic, source)
+        yield from _one(diagnostic, [visible(address) for address in addresses[diagnostic] if address], source)
 
 
-def _one(diagnostic: Diagnostic, source: Source) -> Iterator[Block]:
+def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
     colour = COLOURS[diagnostic.severity]
     head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
-    place = visible(diagnostic.address) if diagnostic.address else ""
-    where = visible(str(diagnostic.where)) if diagnostic.where else ""
+    where = [visible(str(diagnostic.where))] if diagnostic.where else []
     yield _ruled(head, colour)
-    if place or where:
-        yield _ruled(Text(", ".join(part for part in (where, place) if part)), colour)
+    if places := [*where, *addresses]:
+        yield _ruled(Text(", ".join(places)), colour)
     if diagnostic.where and (line := source(diagnostic.where)) is not None:
         yield from _excerpt(diagnostic.where, line, colour)
     for row in rows(diagnostic.detail):
