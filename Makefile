@@ -1,0 +1,33 @@
+# For people. Scripts do the work: ./scripts/setup, ./scripts/demo, ./scripts/test.
+VENV := .venv/bin
+NODE ?= gpu-a1
+
+.PHONY: setup check test bench demo lab-up lab-down lab-shell
+
+setup: ## .venv and what the lab needs
+	./scripts/setup
+
+check: ## everything that needs no lab, in less than two minutes
+	$(VENV)/ruff check
+	$(VENV)/ruff format --check
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/pytest -m "not lab"
+
+test: ## everything, as root
+	./scripts/test
+
+bench: ## how long things take
+	@if [ -d tests/bench ]; then $(VENV)/pytest tests/bench; else echo "there are no benchmarks yet"; fi
+
+demo: ## the whole story on a simulated node
+	./scripts/demo
+
+lab-up: ## three GPU nodes on this machine
+	tests/lab/lab up
+
+lab-down: ## leaves nothing of them
+	tests/lab/lab down
+
+lab-shell: ## a shell on one: make lab-shell NODE=gpu-h1
+	tests/lab/lab shell $(NODE)
