@@ -24,7 +24,15 @@ class Channels:
     def run(self, command: str) -> paramiko.Channel:
         """A channel on which the command runs; the command must be quoted."""
         channel = self._open("session", None)
-        channel.exec_command(command)
+        try:
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            self.close(channel)
+            raise self._problem(
+                "The SSH server runs no command",
+                f"It said: {error}.",
+                "Look at ForceCommand and the user's shell there.",
+            ) from error
         return channel
 
     def tunnel(self, host: str, port: int) -> paramiko.Channel:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 START = 30.0
 """Seconds from a command line to its first word."""
 LAST_WORDS = 2.0
-"""Seconds to wait for the exit status of a program that has closed its output."""
+"""Seconds to wait for what a program that has closed its output still says, and for its exit status."""
 
 
 class SshSession:
@@ -131,10 +131,11 @@ class _ChannelPipe:
         return received
 
     def complaint(self) -> str:
-        self._channel.status_event.wait(LAST_WORDS)
         said = b""
-        while self._channel.recv_stderr_ready() and (piece := self._channel.recv_stderr(1 << 16)):
-            said += piece
+        self._channel.settimeout(LAST_WORDS)
+        with contextlib.suppress(TimeoutError):
+            while piece := self._channel.recv_stderr(1 << 16):
+                said += piece
         return said.decode(errors="replace")
 
     def status(self) -> int | None:
