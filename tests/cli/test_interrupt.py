@@ -58,3 +58,18 @@ def test_the_second_leaves_at_once_and_says_what_was_done() -> None:
     assert "Steps done: 1." in ran.stderr
     assert r"gpu-a1: load model x\x1b" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+ASKING = """
+import os, signal, threading
+from gpuplan.cli.interrupt import leaving_at_once
+threading.Thread(target=threading.Event().wait).start()
+with leaving_at_once():
+    os.kill(os.getpid(), signal.SIGINT)
+    signal.pause()
+"""
+
+
+def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs() -> None:
+    ran = subprocess.run([sys.executable, "-c", ASKING], check=False, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (130, "\nInterrupted. Nothing was changed.\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -116,6 +117,26 @@ def _read_until(terminal: int, text: bytes, seconds: float = 60.0) -> bytes:
         except OSError as gone:
             raise AssertionError(seen.decode(errors="replace")) from gone
     return seen
+
+
+@pytest.mark.usefixtures("applied")
+def test_ctrl_c_lets_the_step_end_and_says_what_is_left(command: Command) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuplan", "destroy", *ON_NODES, "--auto-approve"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "gpu-a1: 1/" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "each node finishes the step it is in" in err
+    assert "Traceback" not in err
+    assert "(skipped: interrupted)" in out
+    assert command("plan", *ON_NODES, "--detailed-exitcode").code == 2
+    assert command("apply", *ON_NODES, "--auto-approve").code == 0
 
 
 SECRET = "not-to-be-seen-anywhere"

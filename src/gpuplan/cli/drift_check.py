@@ -29,6 +29,7 @@ def drift_check(
     import os
 
     from gpuplan.cli.inputs import read_inputs
+    from gpuplan.cli.interrupt import leaving_at_once
     from gpuplan.cli.voice import Voice
     from gpuplan.flow.exitcode import of_report
     from gpuplan.flow.run import drift
@@ -39,7 +40,7 @@ def drift_check(
     inputs = read_inputs(plan, inventory, var, var_file)
     if verbose:
         voice.tell(inputs.inventory.warnings)
-    with voice.progress(lines=False) as listen:
+    with voice.progress(lines=False) as listen, leaving_at_once():
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     voice.show(page(report, verbose))
     voice.tell(_problems(report))

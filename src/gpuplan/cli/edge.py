@@ -10,6 +10,7 @@ from typing import ParamSpec
 import typer
 
 from gpuplan.cli import INTERRUPTED
+from gpuplan.cli.interrupt import NOTHING_CHANGED
 from gpuplan.model.diagnostic import Diagnostic, Problem
 
 Given = ParamSpec("Given")
@@ -25,7 +26,7 @@ def at_the_edge(verb: Callable[Given, int]) -> Callable[Given, int]:
         except Problem as problem:
             return _told(problem, kwargs.get("as_json") is True)
         except KeyboardInterrupt:
-            print("\nInterrupted. Nothing was changed.", file=sys.stderr)
+            print(f"\n{NOTHING_CHANGED}", file=sys.stderr)
             return INTERRUPTED
         except (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError):
             raise

@@ -1,10 +1,12 @@
-"""Ctrl-C while nodes are worked on: once lets each finish its step, twice leaves at once and says what was done."""
+"""Ctrl-C: while nodes are asked it leaves at once, while they are worked on each first finishes its step."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -13,8 +15,21 @@ from gpuplan.model.event import Event, Listener, StepEnded, StepStarted
 from gpuplan.model.outcome import Status
 from gpuplan.views.escape import visible
 
+NOTHING_CHANGED = "Interrupted. Nothing was changed."
 STANDARD_ERROR = 2
 SHOW_CURSOR = "\x1b[?25h"
+
+
+@contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """While nodes are only asked: nothing is at stake, and a node that hangs must not hold anybody back."""
+
+    def leave(*_: object) -> None:
+        _write(NOTHING_CHANGED)
+        os._exit(INTERRUPTED)
+
+    with _on_interrupt(leave):
+        yield
 
 
 class Watch:
@@ -25,18 +40,16 @@ class Watch:
         self._listen = listen
         self._done = 0
         self._under_way: dict[str, str] = {}
-        self._former = signal.getsignal(signal.SIGINT)
+        self._handling = _on_interrupt(self._handle)
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._handle)
+        self._handling.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._former)
+        self._handling.__exit__(kind, error, trace)
 
     def listen(self, event: Event) -> None:
         """One event, from any thread; passed on to whoever shows progress."""
@@ -57,13 +70,26 @@ class Watch:
 
     def _handle(self, *_: object) -> None:
         if self.interrupted:
-            self._write(self.story())
+            _write(self.story())
             os._exit(INTERRUPTED)
         self.interrupted = True
-        self._write("Interrupted: each node finishes the step it is in. Ctrl-C once more leaves at once.")
+        _write("Interrupted: each node finishes the step it is in. Ctrl-C once more leaves at once.")
         raise KeyboardInterrupt
 
-    def _write(self, text: str) -> None:
-        """Past all buffers and locks, since the signal may have come while one of them was held."""
-        cursor = SHOW_CURSOR if os.isatty(STANDARD_ERROR) else ""
-        os.write(STANDARD_ERROR, f"{cursor}\n{text}\n".encode())
+
+@contextmanager
+def _on_interrupt(handle: Callable[..., None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is ever interrupted
+        return
+    former = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _write(text: str) -> None:
+    """Past all buffers and locks, since the signal may have come while one of them was held."""
+    cursor = SHOW_CURSOR if os.isatty(STANDARD_ERROR) else ""
+    os.write(STANDARD_ERROR, f"{cursor}\n{text}\n".encode())

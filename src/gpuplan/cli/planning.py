@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from gpuplan.cli.interrupt import leaving_at_once
 from gpuplan.model.change import Unknown
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Severity
@@ -22,7 +23,7 @@ def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: b
     from gpuplan.flow.run import plan
 
     voice.tell(inputs.inventory.warnings)
-    with voice.progress(lines=False) as listen:
+    with voice.progress(lines=False) as listen, leaving_at_once():
         made = plan(
             inputs.plan,
             inputs.inventory,
