@@ -20,7 +20,7 @@ _TRUE, _FALSE = (
     frozenset(("yes", "on", "1", "true", "t", "y", "1.0")),
     frozenset(("no", "off", "0", "false", "f", "n", "0.0")),
 )
-_REFUSED: Mapping[str, str] = {
+REFUSED: Mapping[str, str] = {
     "ansible_ssh_args": "Put the options into ansible_ssh_common_args, or into ~/.ssh/config.",
     "ansible_ssh_extra_args": "Put the options into ansible_ssh_common_args, or into ~/.ssh/config.",
 }
@@ -79,11 +79,11 @@ class Reader:
 
     def _passed_over(self) -> None:
         for name, stated in self._variables.items():
-            if name in _REFUSED:
+            if name in REFUSED:
                 self._fault(
                     name,
                     f"{name} is not honoured, and without it the node would be reached differently.",
-                    _REFUSED[name],
+                    REFUSED[name],
                 )
             elif name in _PASSED_OVER and not (name.endswith("_checking") and self._boolean(stated)):
                 detail = f"{name} is passed over: {_PASSED_OVER[name]}"
