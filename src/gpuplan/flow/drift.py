@@ -38,7 +38,8 @@ def findings(
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
     found = compare(as_recorded(record), snapshot, plan, secrets)
-    kept, suppressed = _judge(found, ignore)
+    applied = [change for change in roots(found.changes) if change.address in record.resources]
+    kept, suppressed = _judge(applied, found.changes, ignore)
     return NodeFindings(
         node=snapshot.node,
         drift=kept,
@@ -50,14 +51,17 @@ def findings(
     )
 
 
-def _judge(found: NodeChanges, ignore: Sequence[Ignore]) -> tuple[tuple[Drift, ...], int]:
+def _judge(
+    applied: Sequence[Change], changes: Sequence[Change], ignore: Sequence[Ignore]
+) -> tuple[tuple[Drift, ...], int]:
+    """The root changes that no rule holds back, each with what follows from it, and how many fields were held back."""
     kept: list[Drift] = []
     suppressed = 0
-    for change in roots(found.changes):
+    for change in applied:
         visible = _visible(change, ignore)
         suppressed += len(change.fields) - len(visible.fields)
         if visible.fields or not change.fields:
-            kept.append(Drift(visible, dependants(found.changes, change)))
+            kept.append(Drift(visible, dependants(changes, change)))
     return tuple(kept), suppressed
 
 

@@ -29,10 +29,12 @@ def apply(step: Step, hands: Hands) -> Memory:
     if step.verb is Verb.CREATE:
         hands.agent("repository.prepare", plan=hands.plan, container=container)
         _require(container in _look(hands).repositories, step, "the repository is not there")
-    elif step.verb is Verb.UPDATE:
+        return ()
+    if step.verb is Verb.UPDATE:
         _switch(step, hands, container, str(step.arguments["model"]))
     else:
         _remove(step, hands, container, step.arguments["model"])
+    hands.agent("blob.collect")
     return ()
 
 
