@@ -16,7 +16,7 @@ from gpuplan.views.value import both_sides
 from gpuplan.views.words import count, duration, errors, within
 
 WORDS = {
-    Action.CREATE: ("is gone", "✗", "red"),
+    Action.CREATE: ("is missing", "✗", "red"),
     Action.UPDATE: ("changed", "~", "yellow"),
     Action.REPLACE: ("changed", "±", "magenta"),
     Action.DELETE: ("is there again", "+", "red"),
@@ -73,12 +73,17 @@ def _drift(node: str, drift: Drift) -> Iterator[Block]:
     yield paragraph(
         Text.assemble((within(node, change.address), "bold"), f"  {word}"), Text.assemble("  ", (sign, colour), " ")
     )
-    if change.action in (Action.UPDATE, Action.REPLACE) and change.fields:
-        yield Fields([_field_row(field) for field in change.fields], indent=6)
+    if table := [_field_row(field) for field in change.fields if _tells_more(change.action, field)]:
+        yield Fields(table, indent=6)
     for reason in change.reasons:
         yield paragraph(Text(visible(reason), "dim"), "      · ")
     for dependant in drift.dependants:
         yield paragraph(f"{within(node, dependant)} follows from it", "      ↳ ")
+
+
+def _tells_more(action: Action, field: FieldChange) -> bool:
+    """Of what is missing altogether, or should be, that is all there is to say."""
+    return action in (Action.UPDATE, Action.REPLACE) or (action is Action.CREATE and field.before is not None)
 
 
 def _field_row(field: FieldChange) -> FieldRow:
