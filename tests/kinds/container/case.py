@@ -22,7 +22,10 @@ from gpuplan.model.value import PRIVATE, Later, Secret
 from tests.kinds.container.node import checked, snapshot
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-KEYS = ["about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error", "bindings", "disturbed", "recorded", "remembered", "secrets", "expect"]
+KEYS = (
+    *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
+    *("bindings", "disturbed", "recorded", "remembered", "secrets", "expect"),
+)
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
 CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause")
 BOUND = {"a100-0": "GPU-a", "a100-0/cls-a": "MIG-a1", "a100-0/cls-b": "MIG-a2", "a100-1": "GPU-b"}

@@ -1,0 +1,102 @@
+"""A bench: the container room against one node that answers for itself, simulated or real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpuplan.flow.hands import NodeHands
+from gpuplan.flow.records import to_json as record_json
+from gpuplan.kinds.container import ROOM
+from gpuplan.kinds.container.payload import Owner, payload
+from gpuplan.kinds.container.raw import mapping, mappings
+from gpuplan.kinds.container.shape import ContainerSpec, to_json
+from gpuplan.model.address import Address
+from gpuplan.model.change import Comparison
+from gpuplan.model.record import Record, Recorded
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.value import JsonObject, Later, Secret, as_object
+from gpuplan.reach.session import Question, Session
+
+PLAN = "bench"
+KEY = "${env:KEY}"
+SECRETS = {KEY: Secret(KEY, "s3cret-v4lue")}
+
+
+class Bench:
+    """Wants containers on one node, and does what the room says."""
+
+    def __init__(self, session: Session, base: Path, image: str) -> None:
+        self.session = session
+        self.image = image
+        """An image that the node has."""
+        self.node = session.node
+        self.said: list[str] = []
+        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append)
+        self.engine = session.docker()
+        self.resources: dict[Address, Recorded] = {}
+        self.remembered: dict[Address, JsonObject] = {}
+
+    @property
+    def gpus(self) -> Mapping[str, str]:
+        """g0, g1, … → UUID of each GPU of the node."""
+        probe = self.session.ask(Question(PLAN, ("gpu",))).probe("gpu")
+        return {f"g{gpu['index']}": str(gpu["uuid"]) for gpu in mappings(mapping(probe.value).get("gpus"))}
+
+    def want(self, name: str, spec: ContainerSpec) -> Desired:
+        needs = [Address(self.node, "gpu", part) for part in spec.devices]
+        needs += [Address(self.node, "repository", name)] if spec.triton else []
+        return Desired(Address(self.node, "container", name), to_json(spec), tuple(needs))
+
+    def compare(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Comparison:
+        bound = self.gpus if bindings is None else bindings
+        return ROOM.compare(
+            desired,
+            self.session.ask(Question(PLAN, ("gpu", "docker"))),
+            Circumstances(
+                self.node,
+                PLAN,
+                Record(PLAN, run="r" if self.resources else "", resources=self.resources, remembered=self.remembered),
+                bindings={Address(self.node, "gpu", name): uuid for name, uuid in bound.items()},
+                secrets=SECRETS,
+            ),
+        )
+
+    def apply(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Sequence[str]:
+        """Compare and run every step; the titles of those that ran."""
+        ran = []
+        for change in self.compare(*desired, bindings=bindings).changes:
+            for step in change.steps:
+                self._remember(step_memory := list(ROOM.apply(step, self.hands)))
+                assert all(isinstance(address, Address) for address, _ in step_memory)
+                ran.append(step.title)
+        self.resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
+        return ran
+
+    def make_by_hand(self, name: str, role: str, spec: ContainerSpec, *, start: bool = True) -> str:
+        """A container of ours that no run of the room made."""
+        env = {key: value if isinstance(value, str) else "s3cret-v4lue" for key, value in spec.env.items()}
+        devices = [self.gpus[part] for part in spec.devices]
+        body = payload(spec, Owner(PLAN, role, "by-hand"), devices, env, "/tmp")
+        container = str(self.engine.create_container_from_config(body, name)["Id"])
+        if start:
+            self.engine.start(container)
+        return container
+
+    def names(self) -> Mapping[str, str]:
+        """Every container's name and state."""
+        return {each["Names"][0].strip("/"): each["State"] for each in self.engine.containers(all=True)}
+
+    def clear(self) -> None:
+        for each in self.engine.containers(all=True):
+            self.engine.remove_container(each["Id"], force=True, v=True)
+        self.resources = {}
+
+    def _remember(self, memory: Sequence[tuple[Address, JsonObject | None]]) -> None:
+        for address, fact in memory:
+            if fact is None:
+                self.remembered.pop(address, None)
+            else:
+                self.remembered[address] = fact
+        record = Record(PLAN, run="r", remembered=self.remembered)
+        self.session.agent("record.write", plan=PLAN, record=as_object(record_json(record)))

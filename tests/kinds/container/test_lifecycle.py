@@ -1,0 +1,243 @@
+"""The life of one container, on the simulation and on a real engine: made, changed, failed, interrupted, removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuplan.kinds.container import ROOM
+from gpuplan.kinds.container.shape import ContainerSpec, Readiness
+from gpuplan.model.change import Action
+from gpuplan.model.diagnostic import Problem
+from gpuplan.model.value import Later
+from tests.kinds.container.bench import Bench
+
+STAYS = ("sleep", "500")
+ENDS = ("sh", "-c", "exit 3")
+SPEAKS = ("sh", "-c", "echo the last word; exit 3")
+
+
+def spec(bench: Bench, **stated: Any) -> ContainerSpec:
+    return ContainerSpec(**{"image": bench.image, "command": STAYS, "stop_timeout": 1, **stated})
+
+
+def test_made_and_then_nothing_to_do(bench: Bench) -> None:
+    web = bench.want("web", spec(bench))
+    assert bench.apply(web) == ["create container web"]
+    assert bench.names() == {"web": "running"}
+    assert bench.apply(web) == []
+
+
+def test_a_replaced_one_goes_when_the_new_one_is_ready(bench: Bench) -> None:
+    bench.apply(bench.want("web", spec(bench)))
+    newer = bench.want("web", spec(bench, labels={"a": "b"}))
+    assert bench.apply(newer) == ["stop container web", "replace container web"]
+    assert bench.names() == {"web": "running"}
+    assert bench.compare(newer).changes == ()
+
+
+def test_one_that_does_not_stay_up_gives_the_old_one_back(bench: Bench) -> None:
+    old = bench.want("web", spec(bench))
+    bench.apply(old)
+    broken = bench.want("web", spec(bench, command=ENDS, ready=Readiness(5.0, exec=("true",))))
+    with pytest.raises(Problem) as raised:
+        bench.apply(broken)
+    told = "\n".join(each.detail for each in raised.value.diagnostics)
+    assert "exit code 3" in told
+    assert bench.names() == {"web": "running", "web.gpuplan-failed": "exited"}
+    assert bench.compare(old).changes == ()
+    assert bench.compare(broken).changes[0].action is Action.REPLACE
+
+
+@pytest.mark.lab
+def test_the_last_words_are_told(real: Bench) -> None:
+    with pytest.raises(Problem) as raised:
+        real.apply(real.want("web", spec(real, command=SPEAKS, ready=Readiness(5.0, exec=("true",)))))
+    assert "the last word" in raised.value.diagnostics[0].detail
+    assert real.names() == {"web.gpuplan-failed": "exited"}
+
+
+def test_what_failed_goes_with_the_next_success(bench: Bench) -> None:
+    with pytest.raises(Problem):
+        bench.apply(bench.want("web", spec(bench, command=("false",))))
+    bench.apply(bench.want("web", spec(bench)))
+    assert bench.names() == {"web": "running"}
+
+
+def test_started_again(bench: Bench) -> None:
+    web = bench.want("web", spec(bench))
+    bench.apply(web)
+    bench.engine.stop("web", timeout=1)
+    assert bench.apply(web) == ["start container web"]
+    assert bench.compare(web).changes == ()
+
+
+def test_a_paused_one_goes_on(bench: Bench) -> None:
+    web = bench.want("web", spec(bench))
+    bench.apply(web)
+    before = bench.engine.inspect_container("web")["State"]["StartedAt"]
+    bench.engine.pause("web")
+    bench.apply(web)
+    after = bench.engine.inspect_container("web")["State"]
+    assert (after["Status"], after["StartedAt"]) == ("running", before)
+
+
+def test_limits_change_while_it_runs(bench: Bench) -> None:
+    bench.apply(bench.want("web", spec(bench)))
+    before = bench.engine.inspect_container("web")["Id"]
+    for stated in ({"memory": 1 << 28, "cpus": 0.5, "restart": "always"}, {"memory": 1 << 29, "cpus": 1.0}):
+        web = bench.want("web", spec(bench, **stated))
+        bench.resources = {}
+        assert bench.apply(web) == ["update container web"]
+        assert bench.compare(web).changes == ()
+    assert bench.engine.inspect_container("web")["Id"] == before
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_run_that_was_killed_before_the_new_one_is_finished(bench: Bench, newer: bool) -> None:
+    bench.apply(bench.want("web", spec(bench)))
+    bench.engine.stop("web", timeout=1)
+    bench.engine.rename("web", "web.gpuplan-old")
+    web = bench.want("web", spec(bench, labels={"a": "b"} if newer else {}))
+    bench.apply(web)
+    assert bench.names() == {"web": "running"}
+    assert bench.compare(web).changes == ()
+
+
+@pytest.mark.parametrize("start", [False, True])
+def test_a_run_that_was_killed_after_the_new_one_is_finished(bench: Bench, start: bool) -> None:
+    bench.make_by_hand("web.gpuplan-old", "web", spec(bench), start=False)
+    bench.make_by_hand("web", "web", spec(bench), start=start)
+    web = bench.want("web", spec(bench))
+    bench.apply(web)
+    assert bench.names() == {"web": "running"}
+    assert bench.compare(web).changes == ()
+
+
+def test_a_run_that_was_killed_and_whose_new_one_is_broken_is_taken_back(bench: Bench) -> None:
+    bench.make_by_hand("web.gpuplan-old", "web", spec(bench), start=False)
+    bench.make_by_hand("web", "web", spec(bench, command=("false",)), start=False)
+    with pytest.raises(Problem):
+        bench.apply(bench.want("web", spec(bench, command=("false",), ready=Readiness(5.0, exec=("true",)))))
+    assert bench.names() == {"web": "running", "web.gpuplan-failed": "exited"}
+
+
+def test_renamed_by_hand(bench: Bench) -> None:
+    web = bench.want("web", spec(bench))
+    bench.apply(web)
+    bench.engine.rename("web", "elsewhere")
+    assert bench.apply(web) == ["update container web"]
+    assert bench.names() == {"web": "running"}
+
+
+def test_a_stranger_of_that_name_is_left_alone(bench: Bench) -> None:
+    theirs = bench.engine.create_container(bench.image, command=list(STAYS), name="web")["Id"]
+    web = bench.want("web", spec(bench))
+    assert [each.guard for each in bench.compare(web).unmanaged] == ["unmanaged-container"]
+    with pytest.raises(Problem) as raised:
+        bench.apply(web)
+    assert raised.value.diagnostics[0].summary == "The container's name is taken"
+    bench.apply()
+    assert bench.engine.inspect_container("web")["Id"] == theirs
+
+
+def test_the_holder_of_a_port_is_named(bench: Bench) -> None:
+    host = bench.engine.create_host_config(port_bindings={80: 31234})
+    theirs = bench.engine.create_container(
+        bench.image, command=list(STAYS), name="theirs", ports=[80], host_config=host
+    )
+    bench.engine.start(theirs)
+    web = bench.want("web", spec(bench, ports={"80/tcp": ("31234",)}))
+    with pytest.raises(Problem) as raised:
+        bench.apply(web)
+    assert raised.value.diagnostics[0].summary == "A host port is taken"
+    assert "theirs" in raised.value.diagnostics[0].detail
+    assert bench.names() == {"theirs": "running"}
+
+
+def test_a_device_is_looked_up_when_the_container_is_made(bench: Bench) -> None:
+    uuid = bench.gpus["g1"]
+    bench.remembered = {bench.want("x", spec(bench, devices=("g1",))).needs[0]: {"uuid": uuid}}
+    bench._remember([])
+    web = bench.want("web", spec(bench, devices=("g1",)))
+    bench.apply(web, bindings={"g1": Later("UUID of g1")})
+    assert bench.compare(web).changes == ()
+
+
+def test_a_device_that_is_gone_is_told_before_anything_is_stopped(bench: Bench) -> None:
+    bench.apply(bench.want("web", spec(bench)))
+    gone = bench.want("web", spec(bench, devices=("g9",)))
+    replace = bench.compare(gone, bindings={"g9": Later("UUID of g9")}).changes[0].steps[-1]
+    with pytest.raises(Problem) as raised:
+        ROOM.apply(replace, bench.hands)
+    assert "g9 was not found" in raised.value.diagnostics[0].detail
+    assert bench.names() == {"web": "running"}
+
+
+def test_a_registry_that_is_not_there(bench: Bench) -> None:
+    web = bench.want("web", spec(bench, image="registry.invalid/nothing:1"))
+    with pytest.raises(Problem) as raised:
+        bench.apply(web)
+    assert raised.value.diagnostics[0].summary == "The registry was not reached"
+    assert bench.names() == {}
+
+
+def test_the_one_thing_that_went_wrong_is_told_of_an_image(simulated: Bench) -> None:
+    with pytest.raises(Problem) as raised:
+        simulated.apply(simulated.want("web", spec(simulated, image="busybox:0.1")))
+    assert raised.value.diagnostics[0].summary == "The image was not found"
+
+
+def test_a_pulled_image_goes_with_its_last_user(simulated: Bench) -> None:
+    two = [simulated.want(name, spec(simulated, image="busybox:1.37")) for name in ("aa", "bb")]
+    assert simulated.apply(*two)[0] == "pull image busybox:1.37"
+    simulated.apply(two[1])
+    assert simulated.engine.images("busybox:1.37")
+    simulated.apply()
+    assert not simulated.engine.images("busybox:1.37")
+    assert simulated.engine.images("busybox:1.36")
+    assert simulated.remembered == {}
+
+
+@pytest.mark.lab
+def test_an_image_is_loaded_from_an_archive(real: Bench, lab: Any) -> None:
+    real.engine.remove_image("lab/pause:1")
+    archive = str(lab.archive.with_name("pause.tar"))
+    web = real.want("web", spec(real, archive=archive))
+    assert real.apply(web)[0] == f"load image lab/pause:1 from {archive}"
+    assert real.compare(web).changes == ()
+    assert "loading" in "\n".join(real.said)
+
+
+@pytest.mark.parametrize(
+    ("ready", "command"),
+    [
+        (Readiness(10.0, http="8080/there"), ("httpd", "-f", "-p", "8080", "-h", "/bin")),
+        (Readiness(1.0, tcp=8081), ("httpd", "-f", "-p", "8080")),
+        (Readiness(1.0, exec=("false",)), STAYS),
+    ],
+)
+@pytest.mark.lab
+def test_never_ready(real: Bench, ready: Readiness, command: tuple[str, ...]) -> None:
+    with pytest.raises(Problem) as raised:
+        real.apply(
+            real.want("web", spec(real, command=command, ready=Readiness(1.0, ready.http, ready.tcp, ready.exec)))
+        )
+    assert raised.value.diagnostics[0].summary == "A container is not ready"
+
+
+@pytest.mark.parametrize(
+    ("ready", "ports"),
+    [
+        (Readiness(10.0, http="8080/sh"), {}),
+        (Readiness(10.0, http="8080/sh"), {"8080/tcp": ("127.0.0.1:31777",)}),
+        (Readiness(10.0, tcp=8080), {"8080/tcp": ("",)}),
+        (Readiness(10.0, exec=("true",)), {}),
+    ],
+)
+@pytest.mark.lab
+def test_ready(real: Bench, ready: Readiness, ports: dict[str, tuple[str, ...]]) -> None:
+    command = ("httpd", "-f", "-p", "8080", "-h", "/bin")
+    real.apply(real.want("web", spec(real, command=command, ready=ready, ports=ports)))
+    assert real.names() == {"web": "running"}
