@@ -25,6 +25,11 @@ class Paragraph:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Rows no wider than the page, long words folded."""
         width = max(NARROWEST, options.max_width - self.lead.cell_len)
+        if self.body.cell_len <= width:  # nearly always, and wrapping costs more than all the rest
+            line = Text.assemble(self.lead, self.body)
+            line.rstrip()
+            yield line
+            return
         for number, row in enumerate(self.body.wrap(console, width, overflow="fold") or [Text()]):
             line = Text.assemble(self.hang if number else self.lead, row)
             line.rstrip()

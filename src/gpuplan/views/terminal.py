@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, Group
 
 from gpuplan.views.page import Page
 
 PIPE_WIDTH = 100
 """Columns of text that goes to a file or a pipe, where COLUMNS does not say otherwise."""
+BATCH = 200
+"""Blocks that are drawn in one go."""
 
 
 def screen(stream: IO[str], environ: Mapping[str, str] = os.environ) -> Console:
@@ -34,5 +37,6 @@ def screen(stream: IO[str], environ: Mapping[str, str] = os.environ) -> Console:
 
 def draw(page: Page, console: Console) -> None:
     """Put a page on the screen."""
-    for block in page:
-        console.print(block, crop=False, overflow="ignore", no_wrap=True)
+    blocks = iter(page)
+    while batch := tuple(islice(blocks, BATCH)):
+        console.print(Group(*batch), crop=False, overflow="ignore", no_wrap=True)
