@@ -142,9 +142,16 @@ def test_every_argument_that_is_not_understood_is_named() -> None:
 
 def test_hops(home: Path) -> None:
     config(home, "Host bastion\n  HostName 10.0.0.1\n  User jump\n  ProxyJump never\n")
-    found = hop_route("n", "bastion", None)
+    to = route(Host("n"))
+    found = hop_route(to, "bastion")
     assert (found.address, found.user, found.port, found.jumps, found.node) == ("10.0.0.1", "jump", 22, (), "n")
-    found = hop_route("n", "ssh://me@[fe80::1]:2222", None)
+    found = hop_route(to, "ssh://me@[fe80::1]:2222")
     assert (found.address, found.user, found.port) == ("fe80::1", "me", 2222)
     with pytest.raises(Problem, match="jump host"):
-        hop_route("n", "me@host:port", None)
+        hop_route(to, "me@host:port")
+
+
+def test_a_given_file_counts_for_the_hops_as_well(home: Path) -> None:
+    (home / "other").write_text("Host bastion\n  User jump\n")
+    to = route(Host("n", ssh_arguments=f"-F {home}/other -J bastion"))
+    assert hop_route(to, "bastion").user == "jump"

@@ -57,6 +57,8 @@ class AgentProcess:
         self._node = node
         self._pipe = pipe
         self._held = bytearray()
+        self._owed = 0
+        self._torn = False
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._start()
@@ -99,8 +101,8 @@ class AgentProcess:
     ) -> dict[str, Any]:
         request = {"op": name, **arguments} if body is None else {"op": name, **arguments, "body": len(body)}
         try:
-            self._send(json.dumps(request).encode() + b"\n" + (body or b""))
-            answer = json.loads(self._line(timeout))
+            self._request(json.dumps(request).encode() + b"\n" + (body or b""))
+            answer = json.loads(self._answer(timeout))
         except TimeoutError as error:
             self.close()
             raise self._problem("The node does not answer", f"{name}: no answer within {timeout:g} s.") from error
@@ -130,6 +132,23 @@ class AgentProcess:
             detail = f"The node's Python is {hello['too_old']}; the agent needs 3.8 or later."
             fix = "Install a newer Python there and name it with ansible_python_interpreter."
             raise self._problem("The node's Python is too old", detail, fix)
+
+    def _request(self, frame: bytes) -> None:
+        """Send a request. One that an interrupt tore apart leaves nothing that the agent could understand."""
+        if self._torn:
+            raise ConnectionError
+        self._torn = True
+        self._send(frame)
+        self._torn = False
+        self._owed += 1
+
+    def _answer(self, timeout: float) -> bytes:
+        """The answer to the last request; those that an interrupt kept us from reading come first."""
+        line = b""
+        while self._owed:
+            line = self._line(timeout)
+            self._owed -= 1
+        return line
 
     def _send(self, data: bytes) -> None:
         with self._sending:

@@ -96,8 +96,11 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
         try:
-            return super().send(request, *arguments, **options)
-        except (requests.ConnectionError, requests.Timeout) as error:
+            response = super().send(request, *arguments, **options)
+            if not options.get("stream"):
+                _ = response.content  # read here, so that an answer that breaks off is told here
+            return response
+        except requests.RequestException as error:
             why = f"no word for {PATIENCE} s" if isinstance(error, requests.Timeout) else "it ended the connection"
             detail = f"{request.method} {request.path_url}: {why}."
             fix = "Look at the engine there (systemctl status docker), then run plan again."

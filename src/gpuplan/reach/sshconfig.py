@@ -53,6 +53,8 @@ class Route:
     connect_timeout: float = CONNECT_TIMEOUT
     jumps: tuple[str, ...] = ()
     """Hops, nearest first, as `[user@]host[:port]`."""
+    config: Path | None = None
+    """The file that stands in place of the operator's and the system's ssh_config (-F)."""
 
     @property
     def known_as(self) -> str:
@@ -82,15 +84,16 @@ def route(host: Host) -> Route:
     )
 
 
-def hop_route(node: str, hop: str, config: Path | None) -> Route:
+def hop_route(to: Route, hop: str) -> Route:
     """The route to a hop, `[user@]host[:port]` or `ssh://…`; its ssh_config counts, except for further hops."""
     user, _, place = hop.removeprefix("ssh://").rpartition("@")
     name, port = _split_port(place)
     if not name or not (port == "" or port.isdigit()):
         raise Problem(
-            Diagnostic("A jump host is not understood", f"ProxyJump names {hop!r}.", address=node), Exit.UNREAD
+            Diagnostic("A jump host is not understood", f"ProxyJump names {hop!r}.", address=to.node), Exit.UNREAD
         )
-    return _route(node, _lookup(node, name, config), user=user, port=int(port or 0), arguments=Arguments(config=config))
+    found = _lookup(to.node, name, to.config)
+    return _route(to.node, found, user=user, port=int(port or 0), arguments=Arguments(config=to.config))
 
 
 def _split_port(place: str) -> tuple[str, str]:
@@ -126,17 +129,19 @@ def _route(
         connect_timeout=arguments.connect_timeout
         or _number(node, "ConnectTimeout", found.get("connecttimeout", int(CONNECT_TIMEOUT))),
         jumps=jumps,
+        config=arguments.config,
     )
 
 
 def _lookup(node: str, name: str, config: Path | None) -> Mapping[str, str | list[str]]:
     """Every setting for a name; a file given with -F stands in place of the operator's and the system's."""
-    files = (config,) if config else (Path.home() / ".ssh" / "config", SYSTEM_CONFIG)
+    ours = Path.home() / ".ssh"
+    files = {config: ours} if config else {ours / "config": ours, SYSTEM_CONFIG: SYSTEM_CONFIG.parent}
     settings = paramiko.SSHConfig()
     try:
-        for file in files:
+        for file, beside in files.items():
             if config or file.is_file():
-                settings.parse(expand(file))
+                settings.parse(expand(file, beside))
         found: Mapping[str, str | list[str]] = settings.lookup(name)
     except (OSError, ValueError, ImportError, paramiko.SSHException) as error:
         where = " and ".join(map(str, files))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ DEEPEST = 16
 WORD = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*$")
 
 
-def expand(path: Path, depth: int = 0) -> list[str]:
-    """The lines of a file with those of the files it includes.
+def expand(path: Path, beside: Path, depth: int = 0) -> list[str]:
+    """The lines of a file with those of the files that it includes; relative names lie in `beside`.
 
     Raises:
         ValueError: includes go too deep, or one that holds Host or Match stands inside a Host block, where only the
@@ -31,8 +30,8 @@ def expand(path: Path, depth: int = 0) -> list[str]:
         if key != "include":
             lines.append(line)
             continue
-        for included in _files(value):
-            inside = expand(included, depth + 1)
+        for included in _files(value, beside):
+            inside = expand(included, beside, depth + 1)
             if block != "Host *" and any(_words(each)[0] in ("host", "match") for each in inside):
                 raise ValueError(f"{path}: Include of {included}, which has Host blocks, inside {block!r}")
             lines += [*inside, block]
@@ -44,9 +43,8 @@ def _words(line: str) -> tuple[str, str]:
     return (found.group(1).lower(), found.group(2)) if found else ("", "")
 
 
-def _files(value: str) -> Iterator[Path]:
-    """The files that an Include names: globs, relative to ~/.ssh for a user (and /etc/ssh for the system's)."""
-    for pattern in shlex.split(value):
-        given = Path(pattern).expanduser()
-        for base in (Path.home() / ".ssh",) if not given.is_absolute() else (Path("/"),):
-            yield from (Path(name) for name in sorted(glob.glob(str(base / given))))  # noqa: PTH207 - patterns may be absolute
+def _files(value: str, beside: Path) -> Iterator[Path]:
+    """The files that an Include names, which may be patterns."""
+    for word in shlex.split(value):
+        pattern = beside / Path(word).expanduser()
+        yield from sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import paramiko
 import tenacity
@@ -40,7 +39,7 @@ class _Throttled(Exception):
 class Chain:
     """The transport to a node, and those to the hops before it."""
 
-    def __init__(self, route: Route, config: Path | None = None) -> None:
+    def __init__(self, route: Route) -> None:
         """Connect.
 
         Raises:
@@ -48,7 +47,7 @@ class Chain:
         """
         self._transports: list[paramiko.Transport] = []
         try:
-            for each in [*(hop_route(route.node, hop, config) for hop in route.jumps), route]:
+            for each in [*(hop_route(route, hop) for hop in route.jumps), route]:
                 before = self._transports[-1] if self._transports else None
                 self._transports.append(_connect(each, before))
         except BaseException:
