@@ -65,10 +65,6 @@ class Loading:
             self.hands.say(f"{self.wanted.model} is loaded already")
             return
         found, refusal = self._ask(deadline)
-        if not refusal and found.ready(self.wanted.model) and found.contents[self.wanted.model] != self.wanted.content:
-            self.hands.say("the server kept the content that it had; unloading it first, which leaves a short gap")
-            unload(self.step, self.hands, self.triton, self.wanted.model)
-            found, refusal = self._ask(deadline)
         if not self._so(found):
             raise Problem(failed(self.step, self.wanted, found, refusal, self.log.errors()))
         self.hands.say(f"{self.wanted.model} is READY")
@@ -112,10 +108,10 @@ def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
         hands.say(f"{container} does not run, so it has nothing loaded")
         return
     with _reach(hands, server, container) as triton:
-        unload(step, hands, triton, model)
+        _take_out(step, hands, triton, model)
 
 
-def unload(step: Step, hands: Hands, triton: TritonServer, model: str) -> None:
+def _take_out(step: Step, hands: Hands, triton: TritonServer, model: str) -> None:
     """Unload a model and wait until it is gone: an unload goes on as long as requests are in flight."""
     if not triton.look(model).loaded(model):
         hands.say(f"{model} is not loaded")

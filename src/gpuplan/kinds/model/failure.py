@@ -90,5 +90,5 @@ def _one_line(text: str) -> str:
 def _short(wanted: Wanted, found: Server) -> str:
     ready = ", ".join(map(str, found.ready(wanted.model))) or "none"
     if found.ready(wanted.model) == wanted.versions:
-        return "the server keeps another content than the files on the node have"
+        return "the server reports success and keeps the content that it had"
     return f"of the versions {', '.join(map(str, wanted.versions))} that should be READY, {ready} are"

@@ -13,7 +13,8 @@ TAIL = 400
 """Lines that are looked at."""
 MOST = 4
 """Lines that are told."""
-_ERROR = re.compile(r"^E\d{4} |^\S+ E |libprotobuf ERROR|pb_stub\.cc|Python model file not found")
+_ERROR = re.compile(r"^E\d{4} |^\S+ E |libprotobuf ERROR|pb_stub\.cc|^(?:Poll f|F|f)ailed ")
+"""Lines of level error in both of Triton's formats, and complaints that bear no level."""
 _HEAD = re.compile(
     r"^(?:[EWI]\d{4} \S+ \d+|\S+ [EWI] \d+|\[libprotobuf ERROR) (?P<source>[\w./-]+:\d+)\] ?(?P<text>.*)$"
 )

@@ -1,0 +1,191 @@
+"""Loads and unloads against a model server, simulated and real: what is told, what serves afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from gpuplan.intent.sources import checks
+from gpuplan.model.change import Action, Change
+from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.resource import Desired
+from tests.kinds.model.bench import CONFIG, SERVER, Bench
+
+ENSEMBLE = """
+platform: "ensemble"
+max_batch_size: 4
+input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+ensemble_scheduling {
+  step [
+    { model_name: "a" model_version: -1 input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "mid" } },
+    { model_name: "b" model_version: -1 input_map { key: "IN" value: "mid" } output_map { key: "OUT" value: "OUT" } }
+  ]
+}
+"""
+
+
+def ensemble(bench: Bench) -> tuple[Desired, ...]:
+    bench.python("a")
+    bench.python("b", answer=2)
+    bench.write("ens/config.pbtxt", ENSEMBLE)
+    bench.write("ens/1/.gitkeep", "")
+    return bench.want(ens={}, b={}, a={})
+
+
+def told(changes: Sequence[Change]) -> Mapping[str, Any]:
+    return {
+        str(change.address).partition("/")[2]: (
+            change.action,
+            {field.path: (field.before, field.after) for field in change.fields},
+            str(change.cause).partition("/")[2] if change.cause else None,
+        )
+        for change in changes
+    }
+
+
+def failure(bench: Bench, desired: Sequence[Desired]) -> Diagnostic:
+    """The one fault of an apply that fails."""
+    with pytest.raises(Problem) as caught:
+        bench.apply(desired)
+    (found,) = caught.value.diagnostics
+    return found
+
+
+def test_an_ensemble_from_nothing_to_nothing(bench: Bench) -> None:
+    wanted = ensemble(bench)
+    bench.apply(wanted)
+    assert bench.states() == {"a": "READY", "b": "READY", "ens": "READY"}
+    assert bench.compare(wanted) == ()
+    bench.apply(())
+    assert not bench.on_node.exists()
+    assert bench.compare(()) == ()
+
+
+def test_a_part_that_was_unloaded_by_hand_takes_its_ensemble_along(bench: Bench) -> None:
+    wanted = ensemble(bench)
+    bench.apply(wanted)
+    bench.by_hand("unload", "a")
+    gone = {"state": ("UNAVAILABLE", "READY")}
+    assert told(bench.compare(wanted)) == {
+        f"model/{SERVER}/a": (Action.CREATE, gone, None),
+        f"model/{SERVER}/ens": (Action.CREATE, gone, f"model/{SERVER}/a"),
+    }
+    bench.apply(wanted)
+    assert bench.states() == {"a": "READY", "b": "READY", "ens": "READY"}
+    assert bench.compare(wanted) == ()
+
+
+def test_a_dropped_ensemble_leaves_what_others_want(bench: Bench) -> None:
+    ensemble(bench)
+    bench.apply(bench.want(ens={}, b={}, a={}))
+    kept = bench.want(a={})
+    bench.apply(kept)
+    assert bench.states() == {"a": "READY"}
+    assert sorted(path.name for path in (bench.on_node / "models").iterdir()) == ["a"]
+    assert bench.compare(kept) == ()
+
+
+def test_a_restarted_server_comes_back_with_its_models(bench: Bench) -> None:
+    wanted = ensemble(bench)
+    bench.apply(wanted)
+    bench.session.docker().restart(SERVER, timeout=5)
+    bench.await_live()
+    assert bench.compare(wanted) == ()
+
+
+def test_a_model_that_breaks_keeps_serving_what_it_had(bench: Bench) -> None:
+    bench.python("a")
+    bench.apply(bench.want(a={}))
+    bench.python("a", answer=2, first='raise RuntimeError("weights not found")')
+    broken = bench.want(a={})
+    first, second = failure(bench, broken), failure(bench, broken)
+    assert "RuntimeError: weights not found" in first.detail
+    for found in (first, second):  # a server may answer the second load with success
+        assert found.summary == "A model did not load"
+        assert "What was loaded before still serves (version 1)." in found.detail
+    assert bench.states() == {"a": "READY"}
+    assert told(bench.compare(broken))[f"model/{SERVER}/a"][1].keys() == {"content"}
+    bench.python("a", answer=3)
+    mended = bench.want(a={})
+    bench.apply(mended)
+    assert bench.compare(mended) == ()
+
+
+def test_a_model_that_never_worked_is_not_listed_for_the_start(bench: Bench) -> None:
+    bench.python("a", first='raise RuntimeError("weights not found")')
+    wanted = bench.want(a={})
+    for _ in range(2):
+        assert "weights not found" in failure(bench, wanted).detail
+    assert (bench.on_node / "load-models").read_text() == ""
+    (change,) = bench.compare(wanted)
+    assert change.reasons == (f"the server says of version 1: {change.reasons[0].partition('1: ')[2]}",)
+    assert "weights not found" in change.reasons[0]
+
+
+def test_an_answer_that_hides_the_cause_is_explained_by_the_log(bench: Bench) -> None:
+    bench.python("a")
+    found = failure(bench, bench.want(a={"config": {"max_batch_size": -1}}))
+    assert found.summary == "A model did not load"
+    assert "'max_batch_size' must be non-negative value for a" in found.detail
+
+
+def test_a_load_that_never_answers_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MODEL_FILES", {})
+    bench.write("a/1/weights.bin", "x")
+    bench.write("a/config.pbtxt", CONFIG)
+    wanted = bench.want(a={"load_timeout": 1.5})
+    found = failure(bench, wanted)
+    assert found.summary == "A model load did not end"
+    assert "still loading on triton after 1.5 s" in found.detail
+    assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
+    assert bench.states() == {"a": "LOADING"}
+    assert failure(bench, wanted).summary == "A model load did not end"
+
+
+def test_versions_are_what_the_plan_file_chooses(bench: Bench) -> None:
+    bench.python("a", versions=(1, 2, 3))
+    for versions, ready in (([1, 3], [1, 3]), ("latest 2", [2, 3]), ("all", [1, 2, 3]), (None, [3])):
+        wanted = bench.want(a={"versions": versions} if versions else {})
+        bench.apply(wanted)
+        assert wanted[-1].spec["versions"] == ready
+        assert bench.compare(wanted) == ()
+
+
+def test_edited_files_are_put_back_and_the_model_loaded_from_them(bench: Bench) -> None:
+    bench.python("a")
+    wanted = bench.want(a={})
+    bench.apply(wanted)
+    bench.edit("a", "1/model.py", "[[1]]", "[[7]]")
+    bench.by_hand("load", "a")
+    changes = told(bench.compare(wanted))
+    assert list(changes[f"repository/{SERVER}"][1]) == ["models.a.files[1/model.py]"]
+    assert changes[f"model/{SERVER}/a"] == (Action.UPDATE, {}, f"repository/{SERVER}")
+    bench.apply(wanted)
+    assert bench.compare(wanted) == ()
+
+
+def test_back_to_an_earlier_content(bench: Bench) -> None:
+    """The old files are older than what is loaded; the server must take them all the same."""
+    for answer in (1, 2, 1):
+        bench.python("a", answer=answer)
+        wanted = bench.want(a={})
+        bench.apply(wanted)
+        assert bench.compare(wanted) == ()
+
+
+@pytest.mark.lab
+def test_the_real_server_answers_from_what_was_brought(real: Bench) -> None:
+    wanted = ensemble(real)
+    real.apply(wanted)
+    assert real.infer("ens") == 2
+    real.edit("b", "1/model.py", "[[2]]", "[[7]]")
+    real.by_hand("load", "b")
+    assert real.infer("ens") == 7
+    real.apply(wanted)
+    assert real.infer("ens") == 2
+    real.python("b", answer=5)
+    real.apply(real.want(ens={}, b={}, a={}))
+    assert real.infer("ens") == 5
