@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 
 _VOLUME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]+$")
 _PROPAGATION = {"shared", "rshared", "slave", "rslave", "private", "rprivate"}
@@ -69,7 +70,7 @@ def _side(side: object) -> str:
         return ""
     if isinstance(side, tuple):
         address, port = side
-        return host_side(str(address), _checked(port) if port else "")
+        return host_side(str(ip_address(address)), _checked(port) if port else "")
     return host_side("", _checked(str(side)))
 
 

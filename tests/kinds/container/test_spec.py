@@ -1,0 +1,221 @@
+"""Spec: what the plan file's containers become, and every fault that is found in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuplan.intent.planfile import PlanFile
+from gpuplan.kinds.container import ROOM
+from gpuplan.kinds.container.archive import tag_in_archive
+from gpuplan.kinds.container.shape import from_json
+from gpuplan.model.diagnostic import Severity
+from gpuplan.model.inventory import Host
+from tests.kinds.container.case import wishes
+
+TRITON = "nvcr.io/nvidia/tritonserver:24.10-py3"
+NOT_TAKEN = "A flag that this Triton does not take"
+
+
+def faults(**stated: Any) -> list[tuple[str, str, str]]:
+    _, found = wishes({"web": stated})
+    return [(each.summary, each.detail, each.fix) for each in found]
+
+
+def one(**stated: Any) -> Any:
+    desired, found = wishes({"web": stated})
+    assert [each for each in found if each.severity is Severity.ERROR] == []
+    return from_json(desired[0].spec)
+
+
+def test_the_command_of_a_model_server() -> None:
+    spec = one(image=TRITON, triton={"cache": "1MiB", "flags": {"rate-limit": "execution_count", "log-info": False}})
+    assert spec.command == (
+        "sh",
+        "-c",
+        'exec tritonserver "$@" $(cat /gpuplan/load-models)',
+        "tritonserver",
+        "--model-repository=/gpuplan/models",
+        "--model-control-mode=explicit",
+        "--exit-on-error=false",
+        "--cache-config=local,size=1048576",
+        "--rate-limit=execution_count",
+        "--log-info=false",
+    )
+
+
+def test_a_switch_has_no_value() -> None:
+    assert (
+        "--disable-auto-complete-config"
+        in one(image=TRITON, triton={"flags": {"disable-auto-complete-config": True}}).command
+    )
+    silent = one(image=TRITON, triton={"flags": {"disable-auto-complete-config": False}}).command
+    assert not [word for word in silent if "auto-complete" in word]
+
+
+def test_a_model_server_needs_its_devices_and_its_repository() -> None:
+    desired, _ = wishes({"web": {"image": TRITON, "gpus": ["a100-0/cls-a"], "triton": {}}})
+    assert [str(need) for need in desired[0].needs] == ["n/gpu/a100-0/cls-a", "n/repository/web"]
+
+
+def test_ports_of_a_model_server_are_those_of_the_host() -> None:
+    spec = one(image=TRITON, ports={"http": 9000, "metrics": 9002}, triton={})
+    assert spec.ports == {"8000/tcp": ("9000",), "8002/tcp": ("9002",)}
+
+
+@pytest.mark.parametrize(
+    ("form", "ports"),
+    [
+        ("8080:80", {"80/tcp": ("8080",)}),
+        ("127.0.0.1:8080:80/udp", {"80/udp": ("127.0.0.1:8080",)}),
+        ("[::1]:8080:80", {"80/tcp": ("[::1]:8080",)}),
+        ("0.0.0.0:8080:80", {"80/tcp": ("8080",)}),
+        ("127.0.0.1::80", {"80/tcp": ("127.0.0.1:",)}),
+        ("8080", {"8080/tcp": ("",)}),
+        (8080, {"8080/tcp": ("",)}),
+        ("8080-8081:80-81", {"80/tcp": ("8080",), "81/tcp": ("8081",)}),
+    ],
+)
+def test_docker_forms_of_ports(form: str | int, ports: dict[str, tuple[str, ...]]) -> None:
+    assert one(ports=[form]).ports == ports
+
+
+@pytest.mark.parametrize("form", ["http", "80:80:80:80", "1:99999", "a:80", "0:x"])
+def test_ports_that_are_none(form: str) -> None:
+    assert [summary for summary, _, _ in faults(ports=[form])] == ["A port is not understood"]
+
+
+@pytest.mark.parametrize(
+    ("form", "mounts"),
+    [
+        ("/srv/cache/:/cache/", {"/cache": "/srv/cache"}),
+        ("/srv:/cache:ro", {"/cache": "/srv:ro"}),
+        ("/srv:/cache:rw,z", {"/cache": "/srv:z"}),
+        ("data:/data", {"/data": "data"}),
+    ],
+)
+def test_docker_forms_of_volumes(form: str, mounts: dict[str, str]) -> None:
+    assert one(volumes=[form]).mounts == mounts
+
+
+@pytest.mark.parametrize("form", ["/data", "./x:/x", "../x:/x", "a:b", "/a:/b:sometimes", "/a:/b:ro:z", ":/x"])
+def test_volumes_that_are_none(form: str) -> None:
+    assert [summary for summary, _, _ in faults(volumes=[form])] == ["A volume is not understood"]
+
+
+def test_two_volumes_at_one_path() -> None:
+    assert "two volumes are mounted at /x" in faults(volumes=["/a:/x", "/b:/x/"])[0][1]
+
+
+def test_words_of_a_command() -> None:
+    spec = one(command="serve --name 'two words'", entrypoint="")
+    assert (spec.command, spec.entrypoint) == (("serve", "--name", "two words"), ())
+    assert faults(command="serve 'open")[0][0] == "A command is not understood"
+
+
+def test_values_of_variables_are_texts() -> None:
+    env = one(env={"A": True, "B": 1.5, "C": 7, "D": "${env:D}", "E": "x-${file:/e}"}).env
+    assert {name: env[name] for name in "ABCDE"} == {
+        "A": "true",
+        "B": "1.5",
+        "C": "7",
+        "D": {"secret": "${env:D}"},
+        "E": {"secret": "x-${file:/e}"},
+    }
+
+
+def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
+    assert one().env == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert one(gpus=["a100-1"]).env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "summary"),
+    [
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "GPUs are not given by an environment variable"),
+        ({"labels": {"gpuplan.plan": "x"}}, "A label is reserved"),
+        ({"network": "container:db"}, "A namespace of another container"),
+        ({"network": "host", "ports": ["80:80"]}, "Ports on the host's network"),
+        ({"ready": {"http": "http://x/"}}, "A readiness probe is not understood"),
+        ({"ready": {"tcp": 80, "exec": ["true"]}}, "Several readiness probes"),
+        ({"image": TRITON, "triton": {}, "command": "x"}, "A model server's command is rendered"),
+        ({"image": TRITON, "triton": {}, "volumes": ["/a:/gpuplan/models"]}, "A path is taken"),
+        ({"image": TRITON, "triton": {"flags": {"model-repository": "/x"}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"rate-limiter": "off"}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"log-verbose": "much"}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"cache": 1, "flags": {"cache-config": "local,size=1"}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"strict-model-config": True}}}, "A deprecated flag of Triton"),
+        ({"image": None}, "A container without an image"),
+    ],
+)  # fmt: skip
+def test_faults(stated: dict[str, Any], summary: str) -> None:
+    assert [found for found, _, _ in faults(**stated)] == [summary]
+
+
+def test_a_faulty_container_is_not_wanted_and_a_deprecated_flag_is_no_fault() -> None:
+    assert wishes({"web": {"image": TRITON, "triton": {"flags": {"http-port": 1}}}})[0] == ()
+    assert len(wishes({"web": {"image": TRITON, "triton": {"flags": {"strict-model-config": True}}}})[0]) == 1
+
+
+def test_all_faults_at_once() -> None:
+    assert len(faults(ports=["x"], volumes=["x"], network="container:x", labels={"gpuplan.x": "y"})) == 4
+
+
+@pytest.mark.parametrize(
+    ("one_port", "other", "clash"),
+    [
+        ("8080:80", "8080:81", True),
+        ("8080:80", "127.0.0.1:8080:81", True),
+        ("127.0.0.1:8080:80", "127.0.0.2:8080:80", False),
+        ("8080:80", "8080:80/udp", False),
+        ("80", "80", False),
+    ],
+)
+def test_two_containers_on_one_port(one_port: str, other: str, clash: bool) -> None:
+    _, found = wishes({"aa": {"ports": [one_port]}, "bb": {"ports": [other]}})
+    assert [each.summary for each in found] == (["Two containers publish one port"] if clash else [])
+
+
+def test_each_slice_has_a_container_with_ports_of_its_own() -> None:
+    each = {"image": TRITON, "each": "a100-0/cls-*", "ports": {"http": 8000, "step": 10}, "triton": {}}
+    desired, found = wishes({"per": each})
+    assert found == ()
+    assert [(d.address.name, from_json(d.spec).devices, from_json(d.spec).ports) for d in desired] == [
+        ("per-0", ("a100-0/cls-a",), {"8000/tcp": ("8000",)}),
+        ("per-1", ("a100-0/cls-b",), {"8000/tcp": ("8010",)}),
+    ]
+
+
+def write_archive(path: Path, manifest: object) -> None:
+    content = json.dumps(manifest).encode()
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("manifest.json")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+
+
+def test_an_archive_says_which_image_it_holds(tmp_path: Path) -> None:
+    write_archive(tmp_path / "app.tar", [{"Config": "c.json", "RepoTags": ["app:7"], "Layers": []}])
+    plan = PlanFile(version=1, name="prod", containers={"web": {"nodes": "all", "archive": "app.tar"}})
+    plan._path = str(tmp_path / "plan.yaml")
+    desired, found = ROOM.spec(plan, Host("n"))
+    assert (list(found), from_json(desired[0].spec).image) == ([], "app:7")
+
+
+@pytest.mark.parametrize("manifest", [[], [{"RepoTags": None}], [{"RepoTags": ["a:1", "a:2"]}], {"RepoTags": 1}, [1]])
+def test_archives_that_do_not(tmp_path: Path, manifest: object) -> None:
+    write_archive(tmp_path / "app.tar", manifest)
+    with pytest.raises(ValueError, match=r"archive|tagged"):
+        tag_in_archive(str(tmp_path / "plan.yaml"), "app.tar")
+
+
+def test_files_that_are_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "app.tar").write_bytes(b"not a tar file")
+    with pytest.raises(ValueError, match="docker save"):
+        tag_in_archive(str(tmp_path / "plan.yaml"), "app.tar")
+    assert faults(archive="nowhere.tar")[0][0] == "An image archive cannot be used"
