@@ -105,6 +105,7 @@ def test_on_a_terminal_it_asks_and_shows_progress(tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 0
     assert b"\x1b[" in seen
     assert b"Apply these changes?" in seen
+    assert seen.count("✓".encode()) == seen.count(b"gpu-a1: \x1b[32m\xe2\x9c\x93")
 
 
 def _read_until(terminal: int, text: bytes, seconds: float = 60.0) -> bytes:

@@ -23,6 +23,7 @@ PAGES = {
     "nothing-to-destroy": lambda: change_set(change_set_of(values.QUIET, destroy=True)),
     "outcomes": lambda: outcomes(values.OUTCOMES),
     "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
+    "outcomes-brief": lambda: outcomes(values.OUTCOMES, brief=True),
     "not-converged": lambda: outcomes(values.NOT_CONVERGED),
     "drift": lambda: report(values.REPORT),
     "drift-verbose": lambda: report(values.REPORT, verbose=True),

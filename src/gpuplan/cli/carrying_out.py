@@ -14,8 +14,8 @@ from gpuplan.cli import INTERRUPTED, planning
 from gpuplan.cli.inputs import base_dir
 from gpuplan.cli.interrupt import Watch
 from gpuplan.cli.voice import Voice
-from gpuplan.model.changeset import ChangeSet, NodeChanges
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
+from gpuplan.model.changeset import ChangeSet
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.value import JsonObject
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def carry_out(change_set: ChangeSet, inventory: Inventory, given: Consent, voice
 
     Nodes that could not be read or that are at fault are left out, and the exit code says so; the others go on.
     """
-    from gpuplan.flow.exitcode import of_plan
+    from gpuplan.flow.exitcode import faults, of_plan
     from gpuplan.flow.guard import node_refusals
 
     planning.show(change_set, voice, partial)
     before = {of_plan(change_set, detailed=False)}
-    readable = [node for node in change_set.nodes if not planning.unread(node) and not _at_fault(node)]
+    readable = [node for node in change_set.nodes if not planning.unread(node) and not faults(node.diagnostics)]
     refused = {node.node: node_refusals(node, given.allow) for node in readable}
     voice.tell([each for refusals in refused.values() for each in refusals])
     if any(refused.values()):
@@ -102,9 +102,10 @@ def _apply(ready: ChangeSet, inventory: Inventory, given: Consent, voice: Voice,
 
 def _tell(outcomes: Sequence[NodeOutcome], voice: Voice) -> None:
     from gpuplan.views.outcomes import outcomes as page
+    from gpuplan.views.page import BLANK
 
     if any(node.steps or node.exit_code for node in outcomes):
-        voice.show(page(outcomes))
+        voice.show([BLANK, *page(outcomes, brief=True)] if voice.seen_live else page(outcomes))
     for node in outcomes:
         voice.tell([diagnostic for step in node.steps for diagnostic in step.diagnostics])
         voice.tell(node.diagnostics)
@@ -127,10 +128,6 @@ def _yes(ready: ChangeSet, voice: Voice) -> bool:
 def _worst(codes: set[Exit]) -> Exit:
     order = (Exit.ERROR, Exit.STALE, Exit.BUSY, Exit.REFUSED, Exit.UNREAD)
     return next((code for code in order if code in codes), Exit.DONE)
-
-
-def _at_fault(node: NodeChanges) -> bool:
-    return any(each.severity is Severity.ERROR for each in node.diagnostics)
 
 
 def _who() -> str:

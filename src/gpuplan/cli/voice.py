@@ -25,6 +25,8 @@ class Voice:
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
+        self.seen_live = False
+        """Whoever reads the result has seen the steps go by."""
         self._told: dict[Diagnostic, None] = {}
 
     def show(self, page: Page) -> None:
@@ -67,6 +69,7 @@ class Voice:
         if not console.is_terminal or console.is_dumb_terminal:
             yield _never_raises(PlainProgress(console))
             return
+        self.seen_live = sys.stdout.isatty()
         with LiveProgress(console) as live:
             yield _never_raises(live)
 

@@ -18,11 +18,14 @@ TRANSCRIPT_ROWS = 40
 """Rows of a failed step's transcript that are shown, from its end; --json and the journal hold all."""
 
 
-def outcomes(nodes: Sequence[NodeOutcome]) -> Page:
-    """Everything but the diagnostics, with the summary at the end."""
+def outcomes(nodes: Sequence[NodeOutcome], brief: bool = False) -> Page:
+    """Everything but the diagnostics, with the summary at the end.
+
+    `brief` leaves out the steps that were done, for a reader who has just seen them go by.
+    """
     for node in nodes:
-        if node.steps or node.exit_code:
-            yield from _node(node)
+        if node.exit_code or (node.steps and not brief):
+            yield from _node(node, brief)
             yield BLANK
     yield paragraph(Text(outcome_summary(nodes), "bold"))
 
@@ -36,9 +39,11 @@ def step_line(step: StepOutcome) -> Text:
     return Text.assemble((sign, colour), f" {visible(step.title)} ", (f"({end})", "dim"))
 
 
-def _node(node: NodeOutcome) -> Iterator[Block]:
+def _node(node: NodeOutcome, brief: bool) -> Iterator[Block]:
     yield paragraph(Text(visible(node.node), "bold"))
     for step in node.steps:
+        if brief and step.status is Status.DONE:
+            continue
         yield paragraph(step_line(step), "  ", "    ")
         if step.status is Status.FAILED:
             yield from _transcript(step)
