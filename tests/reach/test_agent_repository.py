@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -169,12 +170,34 @@ def test_a_file_that_is_also_a_directory_is_refused_and_leaves_nothing(asking: A
     assert os.listdir(repository(asking) / "versions") == []
 
 
-def test_hashes_are_kept_but_never_trusted_for_what_is_fresh(asking: Asking) -> None:
+def test_a_models_config_is_told_as_text(asking: Asking) -> None:
+    asking.switch("m", {"config.pbtxt": 'name: "ü"\r\n'.encode(), "1/config.pbtxt": b"other"})
+    told = manifest(asking)["files"]
+    assert told["config.pbtxt"]["text"] == 'name: "ü"\r\n'
+    assert "text" not in told["1/config.pbtxt"]
+    for content in (b"\xff", b"x" * 65537):
+        asking.switch("m", {"config.pbtxt": content})
+        assert "text" not in manifest(asking)["files"]["config.pbtxt"]
+
+
+def test_a_switch_is_newer_than_what_was_there(asking: Asking) -> None:
     asking.switch("m", {"a": b"one"})
-    file = repository(asking) / "models/m/a"
-    manifest(asking)
+    before = os.stat(repository(asking) / "models/m/").st_mtime_ns
+    asking.switch("m", {"a": b"one"})
+    assert os.stat(repository(asking) / "models/m/").st_mtime_ns > before
+
+
+def test_a_hash_is_kept_until_the_file_moves(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    asking.switch("m", {"a": b"one"})
     kept = Path(asking.node.root, "plans/prod/hashes.json")
-    assert not kept.exists()
-    os.utime(file, (1, 1))
+    right = manifest(asking)["files"]["a"]["sha256"]
+    assert not kept.exists()  # the file was written this instant and may change again within the same time stamp
+    later = time.time_ns() + 10**10
+    monkeypatch.setattr("gpuplan.reach.agent.manifest.time.time_ns", lambda: later)
+    assert manifest(asking)["files"]["a"]["sha256"] == right
+    kept.write_text(kept.read_text().replace(right, "kept"))
+    assert manifest(asking)["files"]["a"]["sha256"] == "kept"
+    (repository(asking) / "models/m/a").write_bytes(b"two")
+    assert manifest(asking)["files"]["a"]["sha256"] not in ("kept", right)
+    kept.write_text("{")
     assert manifest(asking)["files"]["a"]["size"] == 3
-    assert not kept.exists()  # its times changed just now

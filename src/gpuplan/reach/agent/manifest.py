@@ -18,6 +18,9 @@ from .world import World
 SETTLED_NS = 2_000_000_000
 """A file that was written less than 2 s ago may change again within the same time stamp; its hash is not remembered."""
 
+LONGEST_TEXT = 65536
+"""Bytes of a config.pbtxt that is still told as text."""
+
 
 def probe(world: World, plan: str) -> dict[str, object]:
     """The value of the probe `repository`."""
@@ -97,7 +100,21 @@ def _files(top: str, hashes: Hashes) -> Iterator[tuple[str, dict[str, object]]]:
             if stat.S_ISLNK(state.st_mode):
                 yield os.path.relpath(path, top), {"link": os.readlink(path)}
             elif stat.S_ISREG(state.st_mode):
-                yield os.path.relpath(path, top), {"size": state.st_size, "sha256": hashes.of(path, state)}
+                found: dict[str, object] = {"size": state.st_size, "sha256": hashes.of(path, state)}
+                if path == os.path.join(top, "config.pbtxt"):
+                    found.update(_text(path, state.st_size))
+                yield os.path.relpath(path, top), found
+
+
+def _text(path: str, size: int) -> dict[str, object]:
+    """The text of a model's config, so that a difference can be told field by field; nothing where it is none."""
+    if size > LONGEST_TEXT:
+        return {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return {"text": file.read()}
+    except ValueError:
+        return {}
 
 
 def _names(directory: str) -> list[str]:
