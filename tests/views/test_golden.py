@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Location
 from gpuplan.views.changes import change_set
 from gpuplan.views.diagnostics import diagnostics
@@ -19,7 +20,7 @@ PAGES = {
     "change-set": lambda: change_set(change_set_of(values.NODE, values.QUIET)),
     "change-set-steps": lambda: change_set(change_set_of(values.NODE), steps=True),
     "change-set-doubts": lambda: change_set(change_set_of(values.QUIET, values.UNREAD_NODE, values.FAULTY)),
-    "no-changes": lambda: change_set(change_set_of(values.QUIET)),
+    "no-changes": lambda: change_set(change_set_of(values.QUIET, NodeChanges("gpu-t3"))),
     "nothing-to-destroy": lambda: change_set(change_set_of(values.QUIET, destroy=True)),
     "outcomes": lambda: outcomes(values.OUTCOMES),
     "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
