@@ -107,7 +107,7 @@ def _nothing(node: NodeChanges) -> Text:
     if node.unknown:
         return Text("No changes in what could be read.")
     if not node.resources:
-        return Text("Nothing of the plan file is meant for this node, and nothing of it is there.", "dim")
+        return Text("Nothing of the plan file is here.", "dim")
     return Text(f"No changes. {count(node.resources, 'resource')} compared.", "dim")
 
 
