@@ -147,7 +147,7 @@ class Served:
     """What a Triton server knows of one model."""
 
     modified: int
-    """Newest modification time of its files at the last load, nanoseconds; an unchanged model is not loaded again."""
+    """Newest modification time of the files that are loaded, nanoseconds; what serves and has not changed stays."""
     config: Document = field(default_factory=dict)
     versions: dict[str, Version] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
@@ -155,10 +155,8 @@ class Served:
     """It was loaded by its own name, not for an ensemble."""
     error: str = ""
     """Why the last load failed; empty after one that succeeded."""
-    fresh: bool = True
-    """The last load call did load it; false where nothing had changed."""
-    lost: bool = False
-    """An ensemble that is unavailable only because a part of it was unloaded."""
+    asked: bool = True
+    """Not unloaded by its name: an ensemble comes up by itself once its parts are there."""
 
 
 @dataclass
@@ -171,6 +169,7 @@ class Server:
     strict_readiness: bool = True
     auto_complete: bool = True
     version: str = ""
+    release: str = ""
     identity: str = "triton"
     backends: list[str] = field(default_factory=list)
     models: dict[str, Served] = field(default_factory=dict)

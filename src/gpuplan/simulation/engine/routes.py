@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from gpuplan.simulation.document import mapping, text
+from gpuplan.simulation.document import mapping, number, text
 from gpuplan.simulation.engine import execution, images, lifecycle, system
 from gpuplan.simulation.engine.create import NAME, claim, create
 from gpuplan.simulation.engine.filters import containers as filtered_containers
@@ -23,6 +23,7 @@ from gpuplan.simulation.store import Store
 
 _VERSION = re.compile(r"^/v(\d+)\.(\d+)(/.*)$")
 _TURN = 0.02
+_SWAP = "Memory limit should be smaller than already set memoryswap limit, update the memoryswap at the same time"
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,14 @@ def _remove(_engine: Engine, state: NodeState, request: Request, name: str) -> R
 
 
 def _update(_engine: Engine, state: NodeState, request: Request, name: str) -> Response:
-    container = find_container(state, name)
-    for key, value in request.json().items():
-        if key == "RestartPolicy":
-            policy = mapping(value)
-            full = {"Name": text(policy.get("Name")), "MaximumRetryCount": policy.get("MaximumRetryCount", 0)}
-            container.host_config[key] = full
-        else:
-            container.host_config[key] = value
+    container, stated = find_container(state, name), request.json()
+    held, wanted = number(container.host_config["MemorySwap"]), number(stated.get("Memory"))
+    if wanted > held >= 0 and not stated.get("MemorySwap"):
+        raise EngineError(409, f"Cannot update container {container.id}: {_SWAP}")
+    container.host_config.update({key: value for key, value in stated.items() if key != "RestartPolicy"})
+    if policy := mapping(stated.get("RestartPolicy")):
+        full = {"Name": text(policy.get("Name")), "MaximumRetryCount": number(policy.get("MaximumRetryCount"))}
+        container.host_config["RestartPolicy"] = full
     return answer({"Warnings": None})
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import uuid
 
 import pynvml
 
-from gpuplan.catalog.boards import Profile
 from gpuplan.simulation.devices import processes
-from gpuplan.simulation.hardware import board_of
-from gpuplan.simulation.nvml.handles import Kind, handle, meaning
+from gpuplan.simulation.nvml.handles import Kind, handle, meaning, start_of
 from gpuplan.simulation.nvml.lookup import COMPUTE_SLICES, compute_of, divided, error, gpu_of, instance_of, profile_of
-from gpuplan.simulation.nvml.space import room
-from gpuplan.simulation.state import Compute, Gpu, Instance
+from gpuplan.simulation.nvml.space import instance_id, room
+from gpuplan.simulation.state import Compute, Instance
 from gpuplan.simulation.store import Store
 
 
@@ -30,38 +27,35 @@ class Creation:
             gpu = gpu_of(state, known)
             if mode not in (0, 1):
                 raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-            if any(one.device.gpu == known.gpu for one in processes(state)):
-                gpu.pending = bool(mode)
-                return int(pynvml.NVML_ERROR_IN_USE)
             if not mode and gpu.instances:
                 raise error(pynvml.NVML_ERROR_IN_USE)
-            gpu.mig = gpu.pending = bool(mode)
+            gpu.pending = bool(mode)
+            if gpu.mig != gpu.pending and any(one.device.gpu == known.gpu for one in processes(state)):
+                return int(pynvml.NVML_ERROR_IN_USE)
+            gpu.mig = gpu.pending
             return int(pynvml.NVML_SUCCESS)
 
     def device_create_gpu_instance(self, device: object, profile_id: int) -> object:
         """Make a GPU instance wherever it fits first."""
-        known = meaning(device, Kind.GPU)
-        profile = profile_of(self._store.read(), known, profile_id)
-        for start, _ in profile.placements:
-            if room(divided(self._store.read(), known), profile, start):
-                return self._create(device, profile, start)
-        divided(self._store.read(), known)
-        raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+        return self._create(device, profile_id, None)
 
     def device_create_gpu_instance_with_placement(self, device: object, profile_id: int, placement: object) -> object:
         """Make a GPU instance at exactly this placement."""
-        inner = getattr(placement, "_obj", placement)
-        place = inner.contents if isinstance(inner, ctypes._Pointer) else inner
-        profile = profile_of(self._store.read(), meaning(device, Kind.GPU), profile_id)
-        return self._create(device, profile, int(getattr(place, "start")))  # noqa: B009 - a C structure has no type here
+        return self._create(device, profile_id, start_of(placement))
 
-    def _create(self, device: object, profile: Profile, start: int) -> object:
+    def _create(self, device: object, profile_id: int, start: int | None) -> object:
         known = meaning(device, Kind.GPU)
         with self._store.write() as state:
             gpu = divided(state, known)
-            if not room(gpu, profile, start):
+            profile = profile_of(state, known, profile_id)
+            sizes = dict(profile.placements)
+            if start is not None and start not in sizes:
+                raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+            free = [one for one in (sizes if start is None else (start,)) if room(gpu, profile, one)]
+            if not free:
                 raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
-            instance = Instance(_free_id(gpu, profile), profile.id, start, dict(profile.placements)[start])
+            size = sizes[free[0]]
+            instance = Instance(instance_id(gpu, free[0], size), profile.id, free[0], size)
             gpu.instances.append(instance)
             return handle(Kind.GPU_INSTANCE, known.gpu, instance.id)
 
@@ -102,10 +96,3 @@ class Creation:
                 raise error(pynvml.NVML_ERROR_IN_USE)
             instance_of(state, known).computes.remove(compute)
         return 0
-
-
-def _free_id(gpu: Gpu, profile: Profile) -> int:
-    """The driver numbers the whole GPU 0, and parts of it from 1."""
-    taken = {instance.id for instance in gpu.instances}
-    first = 0 if profile.slices == board_of(gpu).max_instances else 1
-    return next(number for number in range(first, 256) if number not in taken)

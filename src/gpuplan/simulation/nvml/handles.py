@@ -71,6 +71,11 @@ def set_count(counter: object, count: int) -> int:
     return had
 
 
+def start_of(placement: object) -> int:
+    """Where a placement that the caller made begins."""
+    return int(_behind(placement).start)
+
+
 def _behind(argument: object) -> Any:
     """The C object that an argument passes: ctypes has no type for all three forms."""
     inner = getattr(argument, "_obj", argument)

@@ -18,7 +18,7 @@ from gpuplan.simulation.nvml.lookup import (
     instance_of,
     profile_of,
 )
-from gpuplan.simulation.nvml.space import room
+from gpuplan.simulation.nvml.space import capacity
 from gpuplan.simulation.store import Store
 
 
@@ -50,8 +50,8 @@ class Instances:
     ) -> int:
         """Where the profile may stand on an empty GPU; first the count, then the placements."""
         known, state = meaning(device, Kind.GPU), self._store.read()
-        placements = profile_of(state, known, profile_id).placements
         divided(state, known)
+        placements = profile_of(state, known, profile_id).placements
         had = set_count(counter, len(placements))
         if array is not None:
             if had < len(placements):
@@ -63,14 +63,14 @@ class Instances:
     def device_get_gpu_instance_remaining_capacity(self, device: object, profile_id: int) -> int:
         """How many more of the profile fit."""
         known, state = meaning(device, Kind.GPU), self._store.read()
-        profile, gpu = profile_of(state, known, profile_id), divided(state, known)
-        return sum(room(gpu, profile, start) for start, _ in profile.placements)
+        gpu, profile = divided(state, known), profile_of(state, known, profile_id)
+        return capacity(gpu, profile)
 
     def device_get_gpu_instances(self, device: object, profile_id: int, array: object, counter: object) -> int:
         """Handles of the GPU instances of one profile."""
         known, state = meaning(device, Kind.GPU), self._store.read()
-        profile_of(state, known, profile_id)
         gpu = divided(state, known)
+        profile_of(state, known, profile_id)
         found = [
             handle(Kind.GPU_INSTANCE, known.gpu, instance.id)
             for instance in gpu.instances
@@ -149,8 +149,9 @@ class Instances:
         return meaning(device, Kind.MIG_DEVICE).compute
 
     def device_get_max_mig_device_count(self, device: object) -> int:
-        """How many MIG devices the GPU can have."""
-        return board_of(gpu_of(self._store.read(), meaning(device, Kind.GPU))).max_instances
+        """How many MIG devices the GPU can have; none while MIG mode is off."""
+        gpu = gpu_of(self._store.read(), meaning(device, Kind.GPU))
+        return board_of(gpu).max_instances if gpu.mig else 0
 
     def device_get_mig_device_handle_by_index(self, device: object, index: int) -> object:
         """The MIG device of a position on its GPU."""

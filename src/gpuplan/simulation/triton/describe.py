@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuplan.catalog.modelconfig import since
 from gpuplan.simulation.document import items, mapping
 from gpuplan.simulation.state import Document, Served, Server
 
@@ -24,20 +25,22 @@ _OPTIMIZATION: Document = {
 _COUNTS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
 
 
-def full(message: object) -> Document:
-    """A config with every field that has a default, as Triton's JSON shows it; numbers stay numbers."""
+def full(message: object, release: str) -> Document:
+    """A config with every field that has a default, as Triton's JSON shows it; a release knows its own fields only."""
     known: Message = message  # type: ignore[assignment]  # built from a schema at run time, so it has no class to name
+    name = known.DESCRIPTOR.full_name.partition(".")[2]
     shown: Document = {}
     for field in known.DESCRIPTOR.fields:
         value = getattr(known, field.name)
-        single = field.message_type is not None or field.has_presence
+        if since(name, field.name) > release:
+            continue
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            entry = field.message_type.fields_by_name["value"]
-            shown[field.name] = {key: full(value[key]) if entry.message_type else value[key] for key in sorted(value)}
+            plain = field.message_type.fields_by_name["value"].message_type is None
+            shown[field.name] = {key: value[key] if plain else full(value[key], release) for key in sorted(value)}
         elif field.is_repeated:
-            shown[field.name] = [_value(field, one) for one in value]
-        elif not single or known.HasField(field.name):
-            shown[field.name] = _value(field, value)
+            shown[field.name] = [_value(field, one, release) for one in value]
+        elif not field.has_presence or known.HasField(field.name):
+            shown[field.name] = _value(field, value, release)
     return shown
 
 
@@ -45,9 +48,11 @@ def served_config(config: Document, gpus: int) -> Document:
     """The config of a loaded model, with what the server fills in."""
     shown = dict(config)
     shown["version_policy"] = config.get("version_policy") or {"latest": {"num_versions": 1}}
-    shown["optimization"] = {**_OPTIMIZATION, **mapping(config.get("optimization"))}
-    if "ensemble_scheduling" not in config:
-        groups = [mapping(one) for one in items(config["instance_group"])] or [{}]
+    if "ensemble_scheduling" in config:
+        shown["model_transaction_policy"] = {"decoupled": False}
+    else:
+        shown["optimization"] = {**_OPTIMIZATION, **mapping(config.get("optimization"))}
+        groups = [mapping(one) for one in items(config["instance_group"])] or [{"name": config["name"]}]
         shown["instance_group"] = [_group(str(config["name"]), number, one, gpus) for number, one in enumerate(groups)]
     return shown
 
@@ -85,11 +90,11 @@ def statistics(name: str, version: str) -> Document:
     }
 
 
-def _value(field: object, value: object) -> object:
+def _value(field: object, value: object, release: str) -> object:
     described = getattr(field, "enum_type", None)
     if described is not None:
         return described.values_by_number[value].name
-    return full(value) if getattr(field, "message_type", None) is not None else value
+    return full(value, release) if getattr(field, "message_type", None) is not None else value
 
 
 def _group(model: str, number: int, stated: Document, gpus: int) -> Document:

@@ -44,7 +44,7 @@ class Polled:
         return str(self.config.get("default_model_filename") or "") or _FILES.get(self.backend, "")
 
 
-def poll(directory: Path, shown: str, auto_complete: bool) -> Polled:
+def poll(directory: Path, shown: str, auto_complete: bool, release: str) -> Polled:
     """Read one model directory.
 
     Raises:
@@ -52,7 +52,7 @@ def poll(directory: Path, shown: str, auto_complete: bool) -> Polled:
     """
     name = directory.name
     message = _config(directory / "config.pbtxt", f"{shown}/config.pbtxt", auto_complete)
-    config = full(message)
+    config = full(message, release)
     if not config["name"]:
         config["name"] = name
     if config["name"] != name:

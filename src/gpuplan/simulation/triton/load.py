@@ -67,15 +67,14 @@ def load(serving: Serving, name: str) -> None:
         NeverAnswers: the call would hang; the model is LOADING from then on.
     """
     polled = _poll(serving, name)
-    if polled is None:
+    if polled is None or not _parts_of_known(serving, polled):
         raise LoadFailed(500, f"failed to load '{name}', failed to poll from model repository")
     try:
-        _load(serving, polled, (), by_name=True)
+        error = _circle(serving, polled, (name,)) or _load(serving, polled, by_name=True)
     finally:
         _revive(serving)
-    served = serving.server.models[name]
-    if served.error and served.fresh:
-        raise LoadFailed(400, f"load failed for model '{name}': {served.error}\n")
+    if error:
+        raise LoadFailed(400, f"load failed for model '{name}': {error}\n")
 
 
 def unload(serving: Serving, name: str, dependents: bool) -> None:
@@ -84,6 +83,7 @@ def unload(serving: Serving, name: str, dependents: bool) -> None:
     if served is None:
         return
     parts = served.steps if dependents else []
+    served.asked = False
     _take_down(served, time.time() + UNLOADING_SECONDS)
     for other, ensemble in serving.server.models.items():
         if other != name and name in _needed(serving.server, ensemble.steps):
@@ -128,37 +128,35 @@ def _poll(serving: Serving, name: str) -> Polled | None:
         serving.log(f"failed to poll model '{name}': model not found in any model repository.")
         return None
     try:
-        return poll(place[0], place[1], serving.server.auto_complete)
+        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release)
     except (PollFailed, OSError) as error:
         serving.log(f"Poll failed for model directory '{name}': {error}")
         return None
 
 
-def _load(serving: Serving, polled: Polled, path: tuple[str, ...], *, by_name: bool) -> None:
-    served = serving.server.models.get(polled.name)
-    if served:
-        served.by_name = served.by_name or by_name
-        served.fresh = False
-    error = _load_steps(serving, polled, path) if polled.steps else ""
-    if served and served.modified >= polled.modified and (ready(served) or served.error or _loading(served)):
-        if _loading(served):
-            raise NeverAnswers
-        if not polled.steps or ready(served):
-            return
-    if served is None:
-        served = serving.server.models[polled.name] = Served(modified=polled.modified, by_name=by_name)
-    served.modified, served.fresh = polled.modified, True
+def _parts_of_known(serving: Serving, polled: Polled) -> bool:
+    """An ensemble that the server knows already is polled together with its parts, and fails as one of them does."""
+    known = polled.steps and polled.name in serving.server.models
+    return not known or all(_poll(serving, step) for step in polled.steps)
+
+
+def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
+    """Load it unless it serves and is unchanged; returns why it could not be loaded."""
+    served = serving.server.models.setdefault(polled.name, Served(modified=0, by_name=by_name))
+    served.by_name, served.asked = served.by_name or by_name, True
     served.steps = list(polled.steps)
-    if not error and not polled.versions:
-        error = f"at least one version must be available under the version policy of model '{polled.name}'"
-    if error:
-        served.error = error
-        return
-    _load_versions(serving, served, polled)
+    if any(version.state == "LOADING" for version in served.versions.values()):
+        raise NeverAnswers
+    served.error = _load_steps(serving, polled)
+    if not served.error and not (ready(served) and served.modified >= polled.modified):
+        served.error = _load_versions(serving, served, polled)
+    return served.error
 
 
-def _load_versions(serving: Serving, served: Served, polled: Polled) -> None:
+def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
     """All versions of a load succeed or none; a failed reload leaves the old ones serving."""
+    if not polled.versions:
+        return f"at least one version must be available under the version policy of model '{polled.name}'"
     reasons: dict[str, str] = {}
     for version in polled.versions:
         try:
@@ -170,57 +168,68 @@ def _load_versions(serving: Serving, served: Served, polled: Polled) -> None:
             raise
         if why:
             reasons[version] = why
-    if reasons:
-        served.error = "".join(f"version {one} is at UNAVAILABLE state: {why};" for one, why in reasons.items())
-        serving.log(f"failed to load '{polled.name}' {served.error}")
-        if not ready(served):
-            served.versions = {one: Version("UNAVAILABLE", why) for one, why in reasons.items()}
-        return
-    served.error = ""
+    if not reasons:
+        _take_over(serving, served, polled)
+        return ""
+    error = "".join(f"version {one} is at UNAVAILABLE state: {why};" for one, why in reasons.items())
+    serving.log(f"failed to load '{polled.name}' {error}")
+    if not ready(served):
+        served.versions = {one: Version("UNAVAILABLE", why) for one, why in reasons.items()}
+    return error
+
+
+def _take_over(serving: Serving, served: Served, polled: Polled) -> None:
+    """The new versions serve, and versions that are no longer wanted go."""
+    served.modified = polled.modified
     served.config = served_config(polled.config, serving.gpus)
-    old = {one: version for one, version in served.versions.items() if one not in polled.versions}
-    for gone in old.values():
-        gone.state, gone.reason, gone.until = "UNAVAILABLE", "unloaded", None
-    served.versions = {**old, **{one: Version("READY") for one in polled.versions}}
+    for number, old in served.versions.items():
+        if number not in polled.versions:
+            old.state, old.reason, old.until = "UNAVAILABLE", "unloaded", None
+    served.versions.update({number: Version("READY") for number in polled.versions})
     serving.log(f"successfully loaded '{polled.name}'")
 
 
-def _load_steps(serving: Serving, polled: Polled, path: tuple[str, ...]) -> str:
+def _load_steps(serving: Serving, polled: Polled) -> str:
     """Load what an ensemble is composed of; returns why it cannot be an ensemble then."""
     for step in polled.steps:
-        if step in (*path, polled.name):
-            return f"circular dependency between ensembles: {step} -> ... -> {polled.name} -> {step}"
         part = _poll(serving, step)
         if part is None:
+            serving.server.models.pop(step, None)
             return f"ensemble {polled.name} contains models that are not available or ambiguous: {step}"
-        _load(serving, part, (*path, polled.name), by_name=False)
-        held = serving.server.models[step]
-        if not ready(held):
+        error = _load(serving, part, by_name=False)
+        if not ready(serving.server.models[step]):
             return (
                 f"ensemble '{polled.name}' depends on '{step}' which has no loaded version. "
-                f"Model '{step}' loading failed with error: {held.error}"
+                f"Model '{step}' loading failed with error: {error}"
             )
     return ""
 
 
+def _circle(serving: Serving, polled: Polled, path: tuple[str, ...]) -> str:
+    """What is wrong with ensembles that are composed of one another; an empty text where none is."""
+    for step in polled.steps:
+        if step in path:
+            return f"circular dependency between ensembles: {step} -> ... -> {polled.name} -> {step}"
+        part = _poll(serving, step)
+        if part and (found := _circle(serving, part, (*path, step))):
+            return found
+    return ""
+
+
 def _revive(serving: Serving) -> None:
-    """Ensembles that lost a part come back by themselves when all their parts are READY again."""
+    """Ensembles that are wanted come up by themselves once all their parts are READY."""
     for name, served in serving.server.models.items():
-        lost = served.steps and not ready(served) and any(one.reason == "unloaded" for one in served.versions.values())
         parts = [serving.server.models.get(step) for step in served.steps]
-        if lost and served.lost and all(part and ready(part) for part in parts):
-            for version in served.versions.values():
-                version.state, version.reason = "READY", ""
-            served.lost = False
-            serving.log(f"successfully loaded '{name}'")
+        if parts and served.asked and not ready(served) and all(part and ready(part) for part in parts):
+            polled = _poll(serving, name)
+            if polled:
+                served.error = _load_versions(serving, served, polled)
 
 
 def _take_down(served: Served, until: float | None) -> None:
-    """Nothing of the model serves any more; the next load of it loads whatever its files are."""
-    served.lost = until is None and ready(served)
-    served.modified = 0
+    """Nothing of the model serves any more; until then it is UNLOADING, ensembles go at once."""
     for version in served.versions.values():
-        if version.state in ("READY", "LOADING"):
+        if version.state == "READY":
             version.state, version.until = ("UNLOADING", until) if until else ("UNAVAILABLE", None)
             version.reason = "" if until else "unloaded"
 
@@ -233,7 +242,3 @@ def _needed(server: Server, steps: Iterable[str]) -> set[str]:
         if step in server.models:
             found |= _needed(server, server.models[step].steps)
     return found
-
-
-def _loading(served: Served) -> bool:
-    return any(version.state == "LOADING" for version in served.versions.values())

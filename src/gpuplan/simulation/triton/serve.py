@@ -131,9 +131,11 @@ def _is_ready(server: Server) -> bool:
     """Strict readiness: false while a model loads or unloads, and after a load that failed."""
     if not server.strict_readiness:
         return True
-    return not any(
-        served.error or any(one.state != "READY" and one.reason != "unloaded" for one in served.versions.values())
-        for served in server.models.values()
+    states = [
+        list(served.versions.values()) for served in server.models.values() if served.versions or not served.steps
+    ]
+    return all(
+        versions and all(one.state == "READY" or one.reason == "unloaded" for one in versions) for versions in states
     )
 
 
@@ -147,7 +149,7 @@ def _index(serving: Serving, _name: str, body: bytes) -> Answer:
     entries: list[dict[str, str]] = []
     for name in sorted(serving.directories()):
         served = serving.server.models.get(name)
-        if served is None or not served.versions:
+        if served is None or (served.steps and not served.versions):
             entries.extend([] if only else [{"name": name}])
             continue
         for number, version in served.versions.items():

@@ -15,7 +15,7 @@ from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.triton.load import LoadFailed, Serving, load
 from gpuplan.simulation.triton.options import BadOption, Options, parse_options
 
-_VERSION = "2.51.0"
+_VERSION, _RELEASE = "2.51.0", "24.10"
 _NGC_BACKENDS = [
     "dali",
     "fil",
@@ -67,6 +67,7 @@ def _server(
         strict_readiness=options.flag("strict-readiness", default=True),
         auto_complete=not options.flag("disable-auto-complete-config", default=False),
         version=version or _VERSION,
+        release=release.name if release else _RELEASE,
         identity=options.text("id", "triton"),
         backends=_NGC_BACKENDS if ngc else ["python"],
     )
