@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 
@@ -29,6 +30,7 @@ def main() -> int:
     run.add_argument("node", choices=names)
     run.add_argument("argv", nargs=argparse.REMAINDER)
     stated = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `lab status | head -1` is no fault
     place = find_place()
     try:
         return _do(place, stated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 
@@ -12,7 +13,9 @@ class LabError(Exception):
 
 def call(*argv: str, stdin: bytes | None = None) -> str:
     """The output of a program that must succeed; LabError with its own words otherwise."""
-    done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+    done = _run(argv, stdin)
+    if done is None:
+        raise LabError(f"This machine lacks {argv[0]}. Run ./scripts/setup.")
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
         raise LabError(f"{' '.join(argv)}: {said or f'exit code {done.returncode}'}")
@@ -20,10 +23,18 @@ def call(*argv: str, stdin: bytes | None = None) -> str:
 
 
 def attempt(*argv: str) -> bool:
-    """Whether a program succeeded; for undoing what may not be there."""
-    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    """Whether a program is there and succeeded; for undoing what may not have been done."""
+    done = _run(argv)
+    return done is not None and done.returncode == 0
 
 
 def missing(programs: Sequence[str]) -> list[str]:
     """Those of the programs that this machine does not have."""
-    return [name for name in programs if not attempt("sh", "-c", f"command -v {name}")]
+    return [name for name in programs if shutil.which(name) is None]
+
+
+def _run(argv: Sequence[str], stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes] | None:
+    try:
+        return subprocess.run(argv, input=stdin, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None

@@ -20,7 +20,7 @@ def lay_bridge(place: Place) -> None:
             f"The subnet {place.subnet}.0/24 of this lab is in use: {', '.join(taken)}. "
             "Another directory gives another subnet: set GPUPLAN_LAB to one."
         )
-    call("ip", "link", "add", place.bridge, "type", "bridge")
+    call("ip", "link", "add", place.bridge, "address", place.mac(1), "type", "bridge")
     call("ip", "addr", "add", f"{place.subnet}.1/24", "dev", place.bridge)
     call("ip", "link", "set", place.bridge, "up")
 
@@ -29,7 +29,8 @@ def lay_cable(place: Place, node: Node) -> None:
     """Make the node's namespace and connect it."""
     namespace, veth = place.namespace(node), place.veth(node)
     call("ip", "netns", "add", namespace)
-    call("ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+    peer = ("peer", "name", "eth0", "address", place.mac(node.number), "netns", namespace)
+    call("ip", "link", "add", veth, "type", "veth", *peer)
     call("ip", "link", "set", veth, "master", place.bridge, "up")
     inside = f"addr add {place.address(node)}/24 dev eth0\nlink set eth0 up\nlink set lo up\n"
     inside += f"route add default via {place.subnet}.1\n"

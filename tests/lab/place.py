@@ -101,6 +101,11 @@ class Place:
         number = int(self.mark, 16) % 512
         return f"198.{18 + number // 256}.{number % 256}"
 
+    def mac(self, number: int) -> str:
+        """A hardware address that stays over reboots, so that nobody's ARP table goes stale; 1 is the bridge."""
+        pairs = [self.mark[i : i + 2] for i in (0, 2, 4)]
+        return ":".join(("02", "67", *pairs, f"{number:02x}"))
+
     def address(self, node: Node) -> str:
         """The node's IPv4 address."""
         return f"{self.subnet}.{node.number}"

@@ -83,7 +83,9 @@ def is_up(place: Place, made_of: str = "") -> bool:
 
 
 def reboot(place: Place, node: Node) -> None:
-    """Cut the node's power and switch it on again."""
+    """Cut the node's power and switch it on again; LabError where the lab is not up."""
+    if not place.stamp.exists():
+        raise LabError("The lab is off. Run make lab-up.")
     lower = Path(place.stamp.read_text(encoding="utf-8").splitlines()[1])
     with alone(place):
         running.stop(place, node)

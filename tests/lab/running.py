@@ -103,7 +103,8 @@ def run_as_root(pid: int, *argv: str) -> list[str]:
     """The command line that runs a program as root in the node whose first process is `pid`; Python finds pynvml."""
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     clean = ("env", "-i", path, "HOME=/root", "TERM=xterm", "PYTHONPATH=/opt/lab")
-    return ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", *clean, *argv]
+    inside = ("--root", "--wd", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
+    return ["nsenter", "--target", str(pid), *inside, *clean, *argv]
 
 
 def can_stack(directory: Path) -> bool:

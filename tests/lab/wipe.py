@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.lab import network, power, running
+from tests.lab.commands import LabError
 from tests.lab.engine import Engine
 from tests.lab.place import Node, Place
 
@@ -15,6 +16,8 @@ KEPT_NETWORKS = {"bridge", "host", "none"}
 
 def wipe(place: Place, node: Node) -> None:
     """No containers, volumes or networks of anybody, MIG off, no faults, no /var/lib/gpuplan, and the cable in."""
+    if not place.stamp.exists():
+        raise LabError("The lab is off. Run make lab-up.")
     network.plug_in(place, node)
     if not running.is_ready(place, node):
         power.reboot(place, node)
