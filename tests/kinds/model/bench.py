@@ -15,6 +15,7 @@ from gpuplan.flow.hands import NodeHands
 from gpuplan.flow.order import in_order
 from gpuplan.intent.load import load_plan
 from gpuplan.kinds import model, repository
+from gpuplan.kinds.room import Room
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Comparison
 from gpuplan.model.inventory import Host
@@ -31,7 +32,7 @@ FLAGS = (
     "--exit-on-error=false",
     "--disable-auto-complete-config",  # a load then takes 0.1 s instead of 1.3 s
 )
-ROOMS = {"repository": repository.ROOM, "model": model.ROOM}
+ROOMS: dict[str, Room[Any]] = {"repository": repository.ROOM, "model": model.ROOM}
 CONFIG = """
 backend: "python"
 max_batch_size: 4

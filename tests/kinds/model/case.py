@@ -70,7 +70,7 @@ def snapshot(
 ) -> Snapshot:
     """What the node tells: its containers, the servers in those that run, its repositories."""
     running = {name: server for name, server in servers.items() if not server.get("stopped")}
-    probes = {
+    probes: dict[str, JsonObject] = {
         "docker": {"containers": [_container(name, server) for name, server in servers.items()]},
         "triton": {"servers": [_server(name, server) for name, server in running.items() if not server.get("foreign")]},
         "repository": {"repositories": {name: _repository(each) for name, each in repositories.items()}},
@@ -129,5 +129,7 @@ def _config(content: str | None, parts: Any) -> JsonObject:
 
 def _repository(stated: Mapping[str, Any]) -> JsonObject:
     checked(stated, "at_start files")
-    files = {model: {"content": None, "files": {}} for model in stated.get("files", stated.get("at_start", []))}
+    files: JsonObject = {
+        model: {"content": None, "files": {}} for model in stated.get("files", stated.get("at_start", []))
+    }
     return {"load_models": stated.get("at_start", []), "models": files}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.model.inventory import Connection, Host
+from gpuplan.model.value import JsonObject
 from gpuplan.reach.connect import connect
 from tests.kinds.model.bench import PLAN, SERVER, Bench
 from tests.lab.fixtures import Lab
@@ -21,7 +22,7 @@ HOME = f"plans/{PLAN}/triton/{SERVER}"
 def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A simulated node with a model server that runs."""
     monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
-    hardware = {"gpus": [{"model": "A30"}], "images": [IMAGE]}
+    hardware: JsonObject = {"gpus": [{"model": "A30"}], "images": [IMAGE]}
     session = connect(Host("n", Connection.SIMULATED, simulated=hardware))
     bench = Bench(session, tmp_path, IMAGE)
     bench.serve()

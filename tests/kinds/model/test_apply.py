@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from gpuplan.intent.sources import checks
+from gpuplan.kinds.model import ROOM
 from gpuplan.model.change import Action, Change
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.resource import Desired
@@ -189,3 +191,49 @@ def test_the_real_server_answers_from_what_was_brought(real: Bench) -> None:
     real.python("b", answer=5)
     real.apply(real.want(ens={}, b={}, a={}))
     assert real.infer("ens") == 5
+
+
+def test_a_load_without_effect_is_not_believed(simulated: Bench) -> None:
+    simulated.python("a")
+    simulated.apply(simulated.want(a={}))
+    session: Any = simulated.session
+    session.faults.without_effect.add("triton.load")
+    simulated.python("a", answer=2)
+    found = failure(simulated, simulated.want(a={}))
+    assert "reports success and keeps the content that it had" in found.detail
+    simulated.python("b")
+    found = failure(simulated, simulated.want(a={}, b={}))
+    assert found.summary == "A model did not load"
+
+
+def test_an_unload_without_effect_is_not_believed(simulated: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("gpuplan.kinds.model.apply"), "UNLOADING", 0.5)
+    simulated.python("a")
+    simulated.apply(simulated.want(a={}))
+    session: Any = simulated.session
+    session.faults.without_effect.add("triton.unload")
+    found = failure(simulated, ())
+    assert (found.summary, found.detail) == (
+        "A model did not unload",
+        "a: it is still READY; requests may be in flight.",
+    )
+
+
+def test_a_server_that_is_down_has_nothing_to_unload(simulated: Bench) -> None:
+    simulated.python("a")
+    simulated.apply(simulated.want(a={}))
+    (change,) = [each for each in simulated.compare(()) if each.address.kind == "model"]
+    simulated.session.docker().stop(SERVER)
+    (step,) = change.steps
+    ROOM.apply(step, simulated.hands)
+    assert simulated.said[-1] == "triton does not run, so it has nothing loaded"
+    assert (simulated.on_node / "load-models").read_text() == ""
+
+
+def test_a_server_that_went_away_since_the_plan_is_told(simulated: Bench) -> None:
+    simulated.python("a")
+    (step,) = [step for each in simulated.compare(simulated.want(a={})) for step in each.steps if step.name == "load"]
+    simulated.session.docker().stop(SERVER)
+    with pytest.raises(Problem) as caught:
+        ROOM.apply(step, simulated.hands)
+    assert caught.value.diagnostics[0].detail == "The server in triton cannot be asked: its container does not run."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,7 +52,8 @@ def test_a_failed_probe_never_gives_a_change(wanted: Texts, before: Texts) -> No
 
 
 def test_an_answer_of_another_form_is_unknown_and_not_empty() -> None:
-    for value in (None, {}, {"repositories": []}, {"repositories": {"t": {"models": {"a": {"files": None}}}}}):
+    answers: list[Any] = [None, {}, {"repositories": []}, {"repositories": {"t": {"models": {"a": {"files": None}}}}}]
+    for value in answers:
         comparison = compared(wishes({"t": {"a": {"1/model.py": "v1"}}}), Probe(value))
         assert comparison.changes == ()
         assert len(comparison.unknown) == 1

@@ -59,7 +59,7 @@ def test_a_source_becomes_what_the_case_expects(path: Path, tmp_path: Path) -> N
     models, more = model_spec(plan, HOST)
     assert sorted(told(tmp_path, each) for each in (*faults, *more)) == sorted(expect.get("faults", [])), case["about"]
     if "files" in expect:
-        assert {name: list(model["files"]) for name, model in desired[0].spec["models"].items()} == expect["files"]
+        assert {name: list(model["files"]) for name, model in models_of(desired[0]).items()} == expect["files"]
     if "versions" in expect:
         assert {each.spec["model"]: each.spec["versions"] for each in models} == expect["versions"]
 
@@ -85,7 +85,7 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
         plan = {"models": {"a": models["a"] | changed.pop("model", {})}}
         desired, faults = spec(build(tmp_path, files | changed, plan), HOST)
         assert faults == []
-        return str(desired[0].spec["models"]["a"]["content"])  # type: ignore[call-overload,index]  # JSON
+        return str(models_of(desired[0])["a"]["content"])
 
     first = content()
     assert content() == first
@@ -122,6 +122,10 @@ def one(source: str) -> dict[str, Any]:
     return {"models": {"a": {"source": source, "containers": ["triton"]}}}
 
 
+def models_of(desired: Desired) -> dict[str, Any]:
+    spec: Any = desired.spec
+    return dict(spec["models"])
+
+
 def configs(desired: Desired) -> dict[str, str]:
-    models: Any = desired.spec["models"]
-    return {name: model["files"]["config.pbtxt"]["text"] for name, model in models.items()}
+    return {name: model["files"]["config.pbtxt"]["text"] for name, model in models_of(desired).items()}

@@ -1,0 +1,172 @@
+"""Bringing files to a node through the real agent, and what is told where that does not go well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from gpuplan.flow.hands import NodeHands
+from gpuplan.kinds.repository import ROOM
+from gpuplan.kinds.repository.spec import spec
+from gpuplan.model.change import Change, Step
+from gpuplan.model.diagnostic import Problem, Refused
+from gpuplan.model.inventory import Connection, Host
+from gpuplan.model.record import Record
+from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.snapshot import Probe, Snapshot
+from gpuplan.model.value import JsonObject, as_object
+from gpuplan.reach.connect import connect
+from gpuplan.reach.session import Session
+from tests.kinds.repository.test_spec import HEAD, build, models_of
+
+FILES: dict[str, Any] = {
+    "m/config.pbtxt": 'backend: "python"',
+    "m/1/model.py": "print(1)",
+    "m/1/weights.bin": "w" * 1000,
+    "e/config.pbtxt": 'platform: "ensemble" ensemble_scheduling { step [ { model_name: "a" } ] }',
+    "e/1/.gitkeep": "",
+}
+MODELS = {
+    "a": {"source": "m", "containers": ["triton"]},
+    "b": {"source": "m", "containers": ["triton"], "config": {"max_batch_size": 2}},
+    "e": {"source": "e", "containers": ["triton"]},
+}
+
+
+class Hands(NodeHands):
+    """Real hands that can be told to fail."""
+
+    def __init__(self, session: Session, base: Path) -> None:
+        self.sent: list[int] = []
+        self.deaf: set[str] = set()
+        self.free: int | None = None
+        self.full = False
+        super().__init__(session, "prod", base, {}, lambda text: None)
+
+    def agent(self, operation: str, **arguments: object) -> JsonObject:
+        return {} if operation in self.deaf else super().agent(operation, **arguments)
+
+    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+        if self.full:
+            raise Refused(self.node, "blob.put", "disk_full", "No space left on device")
+        self.sent.append(size)
+        super().send(digest, size, content)
+
+    def look(self, *probes: str) -> Snapshot:
+        found = super().look(*probes)
+        host = found.probe("host")
+        if self.free is None or host.error is not None:
+            return found
+        disk = {**as_object(as_object(host.value)["disk"]), "free": self.free}
+        return replace(found, probes={**found.probes, "host": Probe({**as_object(host.value), "disk": disk})})
+
+
+@pytest.fixture
+def hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+    monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
+    session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
+    yield Hands(session, tmp_path)
+    session.close()
+
+
+def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
+    desired, faults = spec(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
+    assert faults == []
+    return desired
+
+
+def compare(hands: Hands, desired: Sequence[Desired]) -> tuple[Change, ...]:
+    return ROOM.compare(desired, hands.look("repository"), Circumstances("n", "prod", Record("prod"))).changes
+
+
+def apply(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
+    steps = [step for change in compare(hands, desired) for step in change.steps]
+    for step in steps:
+        assert list(ROOM.apply(step, hands)) == []
+    return steps
+
+
+def failure(hands: Hands, desired: Sequence[Desired]) -> str:
+    with pytest.raises(Problem) as caught:
+        apply(hands, desired)
+    (found,) = caught.value.diagnostics
+    assert found.fix
+    return f"{found.summary}: {found.detail}"
+
+
+def test_files_come_and_go_and_each_content_travels_once(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    apply(hands, desired)
+    assert compare(hands, desired) == ()
+    assert sorted(hands.sent)[-1] == 1000
+    assert hands.sent.count(1000) == 1
+    hands.sent.clear()
+    fewer = want(tmp_path, a=MODELS["a"])
+    assert [step.name for step in apply(hands, fewer)] == ["remove-b", "remove-e"]
+    assert [step.name for step in apply(hands, desired)] == ["switch-b", "switch-e"]
+    assert 1000 not in hands.sent  # still there for the model that stayed
+    apply(hands, ())
+    assert compare(hands, ()) == ()
+    assert hands.look("repository").probe("repository").value == {"repositories": {}}
+    assert [path for path in tmp_path.glob("state/**/blobs/**/*") if path.is_file()] == []
+
+
+def test_a_repository_without_models_is_made(hands: Hands, tmp_path: Path) -> None:
+    desired = [replace(each, spec={**each.spec, "models": {}}) for each in want(tmp_path)]
+    assert [step.name for step in apply(hands, desired)] == ["prepare"]
+    assert compare(hands, desired) == ()
+
+
+@pytest.mark.parametrize("changed", ["print(2)", "print(1) # longer"])
+def test_a_source_that_changed_since_the_plan_is_refused(hands: Hands, tmp_path: Path, changed: str) -> None:
+    desired = want(tmp_path)
+    (tmp_path / "m/1/model.py").write_text(changed)
+    said = failure(hands, desired)
+    assert said.startswith("A source file changed since the plan: m/1/model.py no longer has the content")
+    assert ROOM.read(hands.look("repository")).repositories == {"triton": {}}
+
+
+def test_a_source_that_is_gone_is_told(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    (tmp_path / "m/1/model.py").unlink()
+    assert "m/1/model.py" in failure(hands, desired)
+
+
+def test_too_little_room_is_told_before_anything_is_sent(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path, a=MODELS["a"])
+    hands.free = 900
+    needed = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    said = failure(hands, desired)
+    assert said.startswith(
+        f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"
+    )
+    assert hands.sent == []
+
+
+def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(hands: Hands, tmp_path: Path) -> None:
+    hands.full = True
+    assert failure(hands, want(tmp_path)).startswith("The node has no room for the model files")
+
+
+@pytest.mark.parametrize(
+    ("operation", "otherwise"),
+    [
+        ("repository.prepare", "the repository is not there"),
+        ("repository.switch", "the files of a on the node are not those that were brought"),
+    ],
+)
+def test_success_is_believed_only_when_seen(hands: Hands, tmp_path: Path, operation: str, otherwise: str) -> None:
+    hands.deaf.add(operation)
+    said = failure(hands, want(tmp_path))
+    assert said == f"A step had no effect: The agent reported success, and a second look finds that {otherwise}."
+
+
+def test_a_removal_is_believed_only_when_seen(hands: Hands, tmp_path: Path) -> None:
+    apply(hands, want(tmp_path))
+    hands.deaf.add("repository.remove")
+    assert "the files of b are still there" in failure(hands, want(tmp_path, a=MODELS["a"]))
+    assert "the repository is still there" in failure(hands, ())
