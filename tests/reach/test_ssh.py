@@ -112,7 +112,7 @@ def test_one_question_is_answered_whole(session: SshSession) -> None:
 
 
 def test_content_arrives_in_pieces_and_is_checked(session: SshSession) -> None:
-    content = os.urandom(700_000)
+    content = os.urandom(9_000_000)
     digest = hashlib.sha256(content).hexdigest()
     session.send(digest, len(content), io.BytesIO(content))
     assert session.agent("blob.missing", digests=[digest]) == {"missing": []}

@@ -21,7 +21,8 @@ SLACK = 15.0
 """Seconds that an answer may take on its way, beyond the deadlines of its probes."""
 PATIENCE = 3600.0
 """Seconds for any other operation: hashing a large model takes minutes, and a lost connection ends it sooner."""
-PIECE = 1 << 18
+PIECE = 1 << 22
+"""Bytes of content in one request: each waits for its answer, which over a slow link takes a while."""
 SIGN_OF_LIFE = 30.0
 """Seconds between the empty lines that keep the node's lock ours."""
 
