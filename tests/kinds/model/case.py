@@ -129,7 +129,6 @@ def _config(content: str | None, parts: Any) -> JsonObject:
 
 def _repository(stated: Mapping[str, Any]) -> JsonObject:
     checked(stated, "at_start files")
-    files: JsonObject = {
-        model: {"content": None, "files": {}} for model in stated.get("files", stated.get("at_start", []))
-    }
-    return {"load_models": stated.get("at_start", []), "models": files}
+    at_start = stated.get("at_start", [])
+    files: JsonObject = {model: {"content": None, "files": {}} for model in stated.get("files", at_start)}
+    return {"load_models": at_start, "models": files}

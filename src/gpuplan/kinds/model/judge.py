@@ -24,13 +24,13 @@ def judge(
     earlier: Mapping[Address, Change],
 ) -> Change | None:
     """The change of one wanted model, None where it is as it should be. `earlier` are the changes of its parts."""
-    fields = _fields(wanted, found)
+    known = desired.address in circumstances.record.resources
+    fields = _fields(wanted, found, known)
     why, root = _forced(wanted, found, circumstances)
     if not fields and not why:
         return None
     part = _part_behind(desired, fields, earlier)
     cause = root if root and _follows(fields) else part if not root else None
-    known = desired.address in circumstances.record.resources
     loaded = found.server is not None and bool(found.server.ready(wanted.model))
     reasons = [*_server_reasons(wanted, found, forced=bool(why)), *([why] if why and (known or loaded) else [])]
     if part and cause == part:
@@ -53,20 +53,19 @@ def judge(
     )
 
 
-def _fields(wanted: Wanted, found: Situation) -> tuple[FieldChange, ...]:
+def _fields(wanted: Wanted, found: Situation, known: bool) -> tuple[FieldChange, ...]:
     fields: list[FieldChange] = []
     server, model = found.server, wanted.model
-    if server is not None:
-        ready, content = server.ready(model), server.contents.get(model)
-        if not ready:
-            fields.append(FieldChange("state", server.state(model), "READY"))
-        elif ready != wanted.versions:
-            fields.append(FieldChange("versions", list(ready), list(wanted.versions)))
-        if ready and content != wanted.content:
-            before = content[:SHORT] if content else None
-            fields.append(FieldChange("content", before, wanted.content[:SHORT]))
-    elif found.disturbed:
-        fields.append(FieldChange("state", None, "READY"))
+    ready = server.ready(model) if server else ()
+    if not ready and (server or found.disturbed):
+        fields.append(FieldChange("state", server.state(model) if server else None, READY))
+        if not known:  # what is loaded for the first time is listed for the start as a matter of course
+            return (*fields, FieldChange("versions", None, list(wanted.versions)))
+    elif server and ready != wanted.versions:
+        fields.append(FieldChange("versions", list(ready), list(wanted.versions)))
+    content = server.contents.get(model) if server else None
+    if ready and content != wanted.content:
+        fields.append(FieldChange("content", content[:SHORT] if content else None, wanted.content[:SHORT]))
     if model not in found.at_start:
         fields.append(FieldChange("at_start", False, True))
     return tuple(fields)

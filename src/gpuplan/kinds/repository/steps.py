@@ -19,7 +19,7 @@ def switch(address: Address, name: str, model: WantedModel) -> Step:
         f"switch-{name}",
         address,
         Verb.UPDATE,
-        f"bring the files of {name} ({summary(model)})",
+        f"bring {name} to the repository of {address.name} ({summary(model)})",
         {"container": address.name, "model": name, **model.json},
         makes=(address.part(name),),
     )
@@ -27,7 +27,7 @@ def switch(address: Address, name: str, model: WantedModel) -> Step:
 
 def remove(address: Address, name: str) -> Step:
     """Take one model out of the repository."""
-    title = f"remove the files of {name}"
+    title = f"remove {name} from the repository of {address.name}"
     arguments = {"container": address.name, "model": name}
     return Step(f"remove-{name}", address, Verb.DELETE, title, arguments, frees=(address.part(name),))
 
