@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuplan.flow.hands import NodeHands
+from gpuplan.flow.order import in_order
 from gpuplan.flow.records import to_json as record_json
 from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.payload import Owner, payload
@@ -63,13 +64,13 @@ class Bench:
         )
 
     def apply(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Sequence[str]:
-        """Compare and run every step; the titles of those that ran."""
+        """Compare and run every step in the flow's order; the titles of those that ran."""
+        changes = self.compare(*desired, bindings=bindings).changes
+        steps = {step.id: step for change in changes for step in change.steps}
         ran = []
-        for change in self.compare(*desired, bindings=bindings).changes:
-            for step in change.steps:
-                self._remember(step_memory := list(ROOM.apply(step, self.hands)))
-                assert all(isinstance(address, Address) for address, _ in step_memory)
-                ran.append(step.title)
+        for name in in_order(changes):
+            self._remember(list(ROOM.apply(steps[name], self.hands)))
+            ran.append(steps[name].title)
         self.resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
         return ran
 

@@ -10,6 +10,7 @@ from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.shape import ContainerSpec, Readiness
 from gpuplan.model.change import Action
 from gpuplan.model.diagnostic import Problem
+from gpuplan.model.resource import Desired
 from gpuplan.model.value import Later
 from tests.kinds.container.bench import Bench
 
@@ -156,6 +157,31 @@ def test_the_holder_of_a_port_is_named(bench: Bench) -> None:
     assert bench.names() == {"theirs": "running"}
 
 
+def test_two_containers_swap_their_ports(bench: Bench) -> None:
+    def pair(one: str, other: str) -> list[Desired]:
+        ports = {"aa": one, "bb": other}
+        return [bench.want(name, spec(bench, ports={"80/tcp": (port,)})) for name, port in ports.items()]
+
+    bench.apply(*pair("31001", "31002"))
+    swapped = pair("31002", "31001")
+    assert bench.apply(*swapped)[:2] == ["stop container aa", "stop container bb"]
+    assert bench.compare(*swapped).changes == ()
+
+
+def test_a_port_moves_to_another_container(bench: Bench) -> None:
+    ports = {"80/tcp": ("31001",)}
+    bench.apply(bench.want("zz", spec(bench, ports=ports)))
+    moved = bench.want("aa", spec(bench, ports=ports))
+    assert bench.apply(moved) == ["remove container zz", "create container aa"]
+
+
+def test_what_went_away_meanwhile_is_not_stopped(bench: Bench) -> None:
+    bench.apply(bench.want("web", spec(bench)))
+    stop = bench.compare(bench.want("web", spec(bench, labels={"a": "b"}))).changes[0].steps[0]
+    bench.engine.remove_container("web", force=True)
+    assert list(ROOM.apply(stop, bench.hands)) == []
+
+
 def test_a_device_is_looked_up_when_the_container_is_made(bench: Bench) -> None:
     uuid = bench.gpus["g1"]
     bench.remembered = {bench.want("x", spec(bench, devices=("g1",))).needs[0]: {"uuid": uuid}}
@@ -216,6 +242,7 @@ def test_an_image_is_loaded_from_an_archive(real: Bench, lab: Any) -> None:
         (Readiness(10.0, http="8080/there"), ("httpd", "-f", "-p", "8080", "-h", "/bin")),
         (Readiness(1.0, tcp=8081), ("httpd", "-f", "-p", "8080")),
         (Readiness(1.0, exec=("false",)), STAYS),
+        (Readiness(1.0, exec=("/no/such/program",)), STAYS),
     ],
 )
 @pytest.mark.lab

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from gpuplan.kinds.container.bring import bring, image_address, present
 from gpuplan.kinds.container.faults import told
 from gpuplan.kinds.container.lifecycle import Making, make, remove, start, update
-from gpuplan.kinds.container.raw import mapping, texts
-from gpuplan.kinds.container.read import live
+from gpuplan.kinds.container.raw import texts
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
-from gpuplan.kinds.container.standing import discard, halt
+from gpuplan.kinds.container.standing import discard, halt, named
 from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -32,10 +31,10 @@ def _bring(step: Step, hands: Hands) -> Memory:
 
 def _stop(step: Step, hands: Hands) -> Memory:
     container = str(step.arguments["id"])
-    with told(str(step.address), "looking at the container"):
-        halt(live(mapping(hands.docker().inspect_container(container))), step.address, hands)
-        after = live(mapping(hands.docker().inspect_container(container)))
-    if after.busy:
+    if (found := named(container, step.address, hands)) is not None:
+        halt(found, step.address, hands)
+    after = named(container, step.address, hands)
+    if after is not None and after.busy:
         detail = f"{after.name} was told to stop and is {after.status}."
         raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
     return ()
@@ -58,9 +57,8 @@ def _update(step: Step, hands: Hands) -> Memory:
 
 def _tidy(step: Step, hands: Hands) -> Memory:
     for container in texts(step.arguments["ids"]):
-        with told(str(step.address), "looking at the container"):
-            found = live(mapping(hands.docker().inspect_container(container)))
-        if found.plan == hands.plan:
+        found = named(container, step.address, hands)
+        if found is not None and found.plan == hands.plan:
             discard(found, step.address, hands)
     return ()
 

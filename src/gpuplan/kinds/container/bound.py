@@ -39,6 +39,13 @@ def bind(parts: Sequence[str], circumstances: Circumstances) -> Bound:
     return Bound(devices, tuple(missing))
 
 
+def held(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
+    """The GPUs, by the names that the plan file has for them, of which a container that runs holds all or a slice."""
+    has = _has(live, observed)
+    holding = {gpu.uuid for gpu in observed.gpus.gpus if has & {gpu.uuid, *(each.uuid for each in gpu.slices)}}
+    return tuple(address for address, uuid in circumstances.bindings.items() if uuid in holding)
+
+
 def comparable(live: Live, observed: Observed) -> bool:
     """False where the container asks by index or for all, and not every GPU of the node is known."""
     return observed.gpus.known or all(name.startswith(("GPU-", "MIG-")) for name in _has(live, observed))

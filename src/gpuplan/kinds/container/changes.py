@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 
+from gpuplan.kinds.container.bound import held
 from gpuplan.kinds.container.canonical import wanted_fields
-from gpuplan.kinds.container.differences import Differences, differences
+from gpuplan.kinds.container.differences import differences
 from gpuplan.kinds.container.env import wanted_env
 from gpuplan.kinds.container.images import canonical_name, find
 from gpuplan.kinds.container.read import Live, Observed
@@ -69,15 +71,17 @@ def follow(
     if disturbance is None and not fields:
         return None
     if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
-        return _replaced(wanted, live, Differences(fields, reasons), disturbance, observed)
-    return _updated(wanted, live, Differences(fields, reasons), extra)
+        holds = held(live, observed, circumstances)
+        return _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance, observed)
+    return _updated(wanted, fields, reasons, live, extra)
 
 
-def remove(role: str, ours: Sequence[Live], kept: Set[str], circumstances: Circumstances) -> Change:
+def remove(role: str, ours: Sequence[Live], kept: Set[str], observed: Observed, circumstances: Circumstances) -> Change:
     """The container is not wanted any more; images that gpuplan brought go with it, but for those that are `kept`."""
     address = Address(circumstances.node, "container", role)
     recorded = circumstances.record.resources.get(address)
-    held = [port for live in ours for port in held_ports(live)]
+    ports = [port for live in ours for port in held_ports(live)]
+    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, circumstances))]
     images = dict.fromkeys(live.image for live in ours)
     remembered = {each.name for each in circumstances.record.remembered if each.kind == "image"}
     brought = sorted(remembered - {canonical_name(image) for image in kept})
@@ -87,7 +91,7 @@ def remove(role: str, ours: Sequence[Live], kept: Set[str], circumstances: Circu
         tuple(FieldChange("image", image, None) for image in images),
         interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
         disturbs={address: f"container {role} is removed"},
-        steps=(remove_step(address, held, recorded.needs if recorded else (), brought),),
+        steps=(remove_step(address, ports, dict.fromkeys(needs), brought),),
     )
 
 
@@ -105,15 +109,20 @@ def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address,
 
 
 def _replaced(
-    wanted: Wanted, live: Live, found: Differences, disturbance: tuple[Address, str] | None, observed: Observed
+    wanted: Wanted,
+    live: Live,
+    fields: tuple[FieldChange, ...],
+    reasons: tuple[str, ...],
+    disturbance: tuple[Address, str] | None,
+    observed: Observed,
 ) -> Change:
     name = wanted.address.name
-    follows = disturbance is not None and all(change.path in ("gpus", "state") for change in found.fields)
+    follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
     return Change(
         wanted.address,
         Action.REPLACE,
-        found.fields,
-        reasons=tuple(dict.fromkeys((*found.reasons, *([disturbance[1]] if disturbance else [])))),
+        fields,
+        reasons=tuple(dict.fromkeys((*reasons, *([disturbance[1]] if disturbance else [])))),
         interrupts=(f"container {name} stops",) if live.status == "running" else (),
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=disturbance[0] if disturbance and follows else None,
@@ -125,8 +134,10 @@ def _replaced(
     )
 
 
-def _updated(wanted: Wanted, live: Live, found: Differences, extra: Sequence[Live]) -> Change:
-    paths = {change.path for change in found.fields}
+def _updated(
+    wanted: Wanted, fields: tuple[FieldChange, ...], reasons: tuple[str, ...], live: Live, extra: Sequence[Live]
+) -> Change:
+    paths = {change.path for change in fields}
     steps: list[Step] = []
     if paths & (_LIVE | {"name"}):
         steps.append(update_step(wanted, live))
@@ -135,7 +146,7 @@ def _updated(wanted: Wanted, live: Live, found: Differences, extra: Sequence[Liv
     if extra:
         steps.append(tidy_step(wanted, extra))
     started = {wanted.address: f"container {wanted.address.name} is started"} if "state" in paths else {}
-    return Change(wanted.address, Action.UPDATE, found.fields, found.reasons, disturbs=started, steps=tuple(steps))
+    return Change(wanted.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))
 
 
 def _image(wanted: Wanted, observed: Observed) -> Iterator[Step]:

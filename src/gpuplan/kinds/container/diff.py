@@ -29,7 +29,9 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     names = {each.address.name for each in desired}
     gone = sorted({live.role for live in ours} - names)
     kept = {verdict.wanted.spec.image for verdict in verdicts}
-    removals = [remove(role, [each for each in ours if each.role == role], kept, circumstances) for role in gone]
+    removals = [
+        remove(role, [each for each in ours if each.role == role], kept, observed, circumstances) for role in gone
+    ]
     starting = [verdict.wanted for verdict in verdicts if verdict.starts]
     return Comparison(
         changes=(*(verdict.change for verdict in verdicts if verdict.change), *removals),

@@ -33,6 +33,11 @@ _RULES = (
         "Find who listens there (docker ps; ss -ltnp on the node), or publish another port.",
     ),
     _rule(
+        r"pull access denied",
+        "The image was not found, or it is private",
+        "Check the name of the image; if it is private, log in where gpuplan runs: docker login.",
+    ),
+    _rule(
         r"manifest.* (unknown|not found)|not found: manifest|no such image|repository .* not found|does not exist",
         "The image was not found",
         "Check the name and the tag of the image, and that the node reaches its registry.",

@@ -159,10 +159,13 @@ def _tcp(waiting: Waiting, raw: JsonObject, port: int) -> str:
 
 def _exec(waiting: Waiting) -> str:
     engine = waiting.hands.docker()
-    with told(str(waiting.address), "running the readiness command"):
-        started = engine.exec_create(waiting.id, list(waiting.spec.ready.exec))
-        engine.exec_start(started["Id"])
-        code = engine.exec_inspect(started["Id"])["ExitCode"]
+    try:
+        with told(str(waiting.address), "running the readiness command"):
+            started = engine.exec_create(waiting.id, list(waiting.spec.ready.exec))
+            engine.exec_start(started["Id"])
+            code = engine.exec_inspect(started["Id"])["ExitCode"]
+    except Problem as problem:
+        return f"the readiness command did not run: {problem.diagnostics[0].detail}"
     return "" if code == 0 else f"the readiness command ends with {code}"
 
 

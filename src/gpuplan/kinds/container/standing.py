@@ -25,7 +25,7 @@ def of_ours(address: Address, hands: Hands) -> tuple[Live, ...]:
 
 
 def named(name: str, address: Address, hands: Hands) -> Live | None:
-    """The container of that name, whoever made it."""
+    """The container of that name or id, whoever made it."""
     from docker.errors import NotFound
 
     with told(str(address), f"looking for {name}"):
