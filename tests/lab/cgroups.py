@@ -38,6 +38,14 @@ def enter_paths(lab: str, node: str) -> list[Path]:
     return paths
 
 
+def step_outside(lab: str, pid: int) -> None:
+    """Take the process that holds a node's namespaces out of the node's group, where unified groups want none."""
+    if hierarchies() == (UNIFIED,):
+        outside = MOUNT / lab / "outside"
+        outside.mkdir(exist_ok=True)
+        (outside / "cgroup.procs").write_text(str(pid))
+
+
 def groups(lab: str) -> set[str]:
     """Names of the nodes that have a group, running or left over."""
     return {path.name for h in hierarchies() for path in (_directory(h) / lab).glob("*/")}

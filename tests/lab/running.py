@@ -58,6 +58,10 @@ def start(place: Place, node: Node, lower: Path) -> None:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} | {name: str(value) for name, value in env.items()},
         )  # fmt: skip
     (directory / "pid").write_text(str(process.pid), encoding="ascii")
+    deadline = time.monotonic() + READY_SECONDS
+    while first_process(place, node) is None and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    cgroups.step_outside(lab_group(place), process.pid)
 
 
 def first_process(place: Place, node: Node) -> int | None:
