@@ -54,6 +54,8 @@ def host_config(stated: Document) -> Document:
         full["SecurityOpt"] = [*texts(full["SecurityOpt"]), "label=disable"]
     if full["DeviceRequests"] is not None:
         full["DeviceRequests"] = [_device_request(mapping(one)) for one in items(full["DeviceRequests"])]
+    if full["PortBindings"] is not None:
+        full["PortBindings"] = {port: _bindings(sides) for port, sides in mapping(full["PortBindings"]).items()}
     full["NetworkMode"] = full["NetworkMode"] or "default"
     full["ShmSize"] = full["ShmSize"] or 67108864
     full["IpcMode"] = full["IpcMode"] or "private"
@@ -95,6 +97,11 @@ def _program(own: Document, shared: Document) -> tuple[list[str] | None, list[st
     if entrypoint == [""]:
         entrypoint = []
     return entrypoint or None, command or None
+
+
+def _bindings(sides: object) -> list[Document]:
+    stated = [mapping(side) for side in items(sides)]
+    return [{"HostIp": text(side.get("HostIp")), "HostPort": text(side.get("HostPort"))} for side in stated]
 
 
 def _device_request(stated: Document) -> Document:

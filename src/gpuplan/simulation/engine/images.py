@@ -15,6 +15,7 @@ from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.engine.registry import familiar, pulled
 from gpuplan.simulation.state import Document, Image, NodeState
 
+_GRAPH = "/var/lib/docker/overlay2"
 _LARGEST_JSON = 4 * 1024 * 1024
 _EMPTY: Document = {
     "Hostname": "", "Domainname": "", "User": "", "AttachStdin": False, "AttachStdout": False, "AttachStderr": False,
@@ -41,7 +42,14 @@ def inspect(image: Image) -> Document:
         "Os": "linux",
         "Size": image.size,
         "VirtualSize": image.size,
-        "GraphDriver": {"Data": {"UpperDir": f"/var/lib/docker/overlay2/{image.id[7:]}/diff"}, "Name": "overlay2"},
+        "GraphDriver": {
+            "Data": {
+                "MergedDir": f"{_GRAPH}/{image.id[7:]}/merged",
+                "UpperDir": f"{_GRAPH}/{image.id[7:]}/diff",
+                "WorkDir": f"{_GRAPH}/{image.id[7:]}/work",
+            },
+            "Name": "overlay2",
+        },
         "RootFS": {"Type": "layers", "Layers": image.layers},
         "Metadata": {"LastTagTime": "0001-01-01T00:00:00Z"},
     }

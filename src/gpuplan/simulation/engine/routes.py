@@ -85,6 +85,7 @@ def _start(engine: Engine, state: NodeState, _request: Request, name: str) -> Re
     container = find_container(state, name)
     if container.running:
         return nothing(304)
+    container.restarts = 0
     return _told(lifecycle.start(state, container, engine.machine))
 
 
@@ -100,6 +101,7 @@ def _restart(engine: Engine, state: NodeState, _request: Request, name: str) -> 
     container = find_container(state, name)
     if container.running:
         lifecycle.stop(state, container, engine.machine)
+    container.restarts = 0
     return _told(lifecycle.start(state, container, engine.machine))
 
 
