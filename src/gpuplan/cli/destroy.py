@@ -25,6 +25,6 @@ def destroy(
 
     given = carrying_out.consent(auto_approve, allow, as_json)
     voice = Voice(as_json)
-    inputs = read_inputs(plan, inventory, var, var_file)
+    inputs = read_inputs(plan, inventory, var, var_file, fitting=False)
     change_set = planning.make(inputs, voice, target, destroy=True)
     return carrying_out.carry_out(change_set, inputs.inventory, given, voice, partial=bool(target))

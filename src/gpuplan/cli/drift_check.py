@@ -39,7 +39,7 @@ def drift_check(
     voice = Voice(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
     if verbose:
-        voice.tell(inputs.inventory.warnings)
+        voice.tell(inputs.warnings)
     with voice.progress(lines=False) as listen, leaving_at_once():
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     voice.show(page(report, verbose))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.intent.planfile import PlanFile
@@ -23,6 +23,7 @@ class Inputs:
 
     plan: PlanFile
     inventory: Inventory
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def base_dir(self) -> Path:
@@ -36,9 +37,13 @@ def base_dir(plan_file: str) -> Path:
 
 
 def read_inputs(
-    plan: str, inventory: str, variables: Sequence[str] | None, variable_files: Sequence[str] | None
+    plan: str,
+    inventory: str,
+    variables: Sequence[str] | None,
+    variable_files: Sequence[str] | None,
+    fitting: bool = True,
 ) -> Inputs:
-    """Plan file and inventory.
+    """Plan file and inventory; `fitting` = the plan file's names must fit the inventory's nodes as well.
 
     Raises:
         Problem: with the faults of both.
@@ -49,7 +54,17 @@ def read_inputs(
     read_inventory = _attempt(lambda: read_inventory_file(path), faults)
     if read_plan is None or read_inventory is None:
         raise Problem(faults)
-    return Inputs(read_plan, read_inventory)
+    told = _together(read_plan, read_inventory)
+    if fitting and any(each.severity is Severity.ERROR for each in told):
+        raise Problem(told)
+    return Inputs(read_plan, read_inventory, tuple(each for each in told if each.severity is Severity.WARNING))
+
+
+def _together(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
+    from gpuplan.intent.checks import check_nodes
+    from gpuplan.intent.secrets import exposed
+
+    return (*inventory.warnings, *exposed(plan, base_dir(plan.path)), *check_nodes(plan, inventory))
 
 
 def read_plan_file(plan: str, variables: Sequence[str] | None, variable_files: Sequence[str] | None) -> PlanFile:

@@ -22,7 +22,7 @@ def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: b
     """Ask all nodes and compare."""
     from gpuplan.flow.run import plan
 
-    voice.tell(inputs.inventory.warnings)
+    voice.tell(inputs.warnings)
     with voice.progress(lines=False) as listen, leaving_at_once():
         made = plan(
             inputs.plan,

@@ -31,7 +31,7 @@ def validate(
     voice = Voice(as_json)
     if inventory:
         inputs = read_inputs(plan, inventory, var, var_file)
-        voice.tell(inputs.inventory.warnings)
+        voice.tell(inputs.warnings)
         resources = _resources(inputs)
         hosts = count(len(inputs.inventory.hosts), "node")
         words = f"Valid: {count(resources, 'resource')} on {hosts}."

@@ -65,13 +65,16 @@ def at_once(
 
     With `stop`, an interrupt sets it and waits until all work has come to its own end; without, it goes through.
     """
-    with ThreadPoolExecutor(max_workers=min(AT_ONCE, max(1, len(hosts))), thread_name_prefix="node") as pool:
-        running = [pool.submit(work, host) for host in hosts]
-        while True:
-            try:
-                return tuple(each.result() for each in running)
-            except KeyboardInterrupt:
-                if stop is None or stop.is_set():
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
-                stop.set()
+    pool = ThreadPoolExecutor(max_workers=min(AT_ONCE, max(1, len(hosts))), thread_name_prefix="node")
+    running = [pool.submit(work, host) for host in hosts]
+    while True:
+        try:
+            found = tuple(each.result() for each in running)
+        except KeyboardInterrupt:
+            if stop is None or stop.is_set():
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            stop.set()
+        else:
+            pool.shutdown()
+            return found

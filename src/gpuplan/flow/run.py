@@ -17,7 +17,7 @@ from gpuplan.flow.journal import now
 from gpuplan.flow.observe import Answer, at_once, observe
 from gpuplan.flow.target import only
 from gpuplan.intent.planfile import PlanFile
-from gpuplan.intent.secrets import reveal
+from gpuplan.intent.secrets import find, reveal
 from gpuplan.model.changeset import ChangeSet
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.event import Listener, silent
@@ -47,7 +47,7 @@ def plan(
     """
     hosts = inventory.hosts
     wishes: Mapping[str, Sequence[Desired]] = {} if destroy else desire(plan_file, hosts)
-    revealed = reveal(secret_references(_all(wishes)), environ, base_dir)
+    revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
     answers = observe(hosts, Question(plan_file.name), listen)
     nodes = tuple(
         unread(answer.host.name, answer.problems, wishes.get(answer.host.name, ()))
@@ -106,7 +106,7 @@ def drift(
     """
     started = time.monotonic()
     wishes = desire(plan_file, inventory.hosts)
-    revealed = reveal(secret_references(_all(wishes)), environ, base_dir)
+    revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
     answers = observe(inventory.hosts, Question(plan_file.name), listen)
 
     def check(answer: Answer) -> NodeFindings:

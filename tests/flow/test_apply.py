@@ -1,0 +1,142 @@
+"""Applying on simulated nodes: what is applied is so, what is cut off is finished by the next run."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuplan.model.diagnostic import Exit
+from gpuplan.model.outcome import NodeOutcome, Status
+from gpuplan.reach.connect import connect
+
+from .conftest import CACHE, World
+
+
+def summaries(outcome: NodeOutcome) -> set[str]:
+    return {each.summary for each in outcome.diagnostics}
+
+
+def test_after_an_apply_a_plan_shows_no_changes(world: World) -> None:
+    first = world.plan()
+    assert not first.empty
+    (outcome,) = world.apply(first)
+    assert outcome.exit_code == Exit.DONE
+    assert {step.status for step in outcome.steps} == {Status.DONE}
+    assert world.plan().empty
+
+
+def test_an_apply_without_changes_does_nothing_and_succeeds(world: World) -> None:
+    world.apply()
+    assert world.apply() == (NodeOutcome("n1"),)
+
+
+def test_a_destroy_leaves_the_node_as_it_was_found(world: World) -> None:
+    world.apply()
+    (outcome,) = world.apply(world.plan(destroy=True))
+    assert outcome.exit_code == Exit.DONE
+    (node,) = world.plan(destroy=True).nodes
+    assert node.changes == ()
+    (bare,) = world.plan().nodes
+    assert {change.address.kind for change in bare.changes} == {"gpu", "repository", "container", "model"}
+    gpu = next(change for change in bare.changes if change.address.kind == "gpu")
+    assert gpu.fields[0].before == "disabled"
+
+
+def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(make_world: Callable[[], World]) -> None:
+    cut = 0
+    while True:
+        cut += 1
+        world = make_world()
+        world.edit(CACHE, "")
+        world.nodes({"n1": {"faults": f"[{{ drop_after: {cut} }}]"}})
+        (outcome,) = world.apply()
+        if outcome.exit_code == Exit.DONE:
+            break
+        assert "The connection to the node was lost" in summaries(outcome) | {
+            each.summary for step in outcome.steps for each in step.diagnostics
+        }
+        world.nodes({"n1": {}})
+        (again,) = world.apply()
+        assert again.exit_code == Exit.DONE, f"cut off after {cut} changes: {again}"
+        assert world.plan().empty, f"cut off after {cut} changes"
+    assert cut > 20
+
+
+def test_a_destroy_after_a_cut_off_run_leaves_nothing(world: World) -> None:
+    world.nodes({"n1": {"faults": "[{ drop_after: 25 }]"}})
+    assert world.apply()[0].exit_code == Exit.ERROR
+    world.nodes({"n1": {}})
+    assert world.apply(world.plan(destroy=True))[0].exit_code == Exit.DONE
+    assert world.plan(destroy=True).empty
+
+
+def test_a_node_that_fails_stops_no_other(world: World) -> None:
+    world.nodes({"n1": {}, "n2": {"faults": "[{ without_effect: mig.create }]"}, "n3": {}})
+    outcomes = world.apply()
+    assert [outcome.exit_code for outcome in outcomes] == [Exit.DONE, Exit.ERROR, Exit.DONE]
+    failed = [step for step in outcomes[1].steps if step.status is Status.FAILED]
+    assert [step.step for step in failed] == ["n2/gpu/a100-0:create-left"]
+    done = {step.step for step in outcomes[1].steps if step.status is Status.DONE}
+    assert "n2/container/cache:create" in done
+
+
+def test_an_unreachable_node_hides_no_other(world: World) -> None:
+    world.apply()
+    world.nodes({"n1": {}, "n2": {"faults": "[{ refuse: no route to host }]"}})
+    reached, lost = world.plan().nodes
+    assert reached.changes == ()
+    assert reached.unknown == ()
+    assert lost.changes == ()
+    assert [each.diagnostic.address for each in lost.unknown] == ["n2"]
+
+
+@pytest.mark.parametrize("probe", ["gpu", "docker", "triton"])
+def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.apply()
+    monkeypatch.setattr("gpuplan.reach.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    world.nodes({"n1": {"faults": f"[{{ hang: {probe} }}]"}})
+    (node,) = world.plan().nodes
+    assert node.changes == ()
+    assert node.unknown
+
+
+def test_a_change_set_that_was_applied_is_stale(world: World) -> None:
+    change_set = world.plan()
+    world.apply(change_set)
+    (outcome,) = world.apply(change_set)
+    assert outcome.exit_code == Exit.STALE
+    assert outcome.steps == ()
+
+
+def test_a_change_set_is_stale_when_the_node_moved(world: World) -> None:
+    world.apply()
+    world.edit("LOG: info", "LOG: debug")
+    change_set = world.plan()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("triton")
+    session.close()
+    (outcome,) = world.apply(change_set)
+    assert outcome.exit_code == Exit.STALE
+    assert "n1/container/triton" in {each.address for each in outcome.diagnostics}
+
+
+def test_a_node_that_another_run_holds_is_left_alone(world: World) -> None:
+    holder = connect(world.inventory.hosts[0])
+    holder.agent("lock.take", owner={"run": "1", "who": "ann@bastion", "since": "now", "pid": 1})
+    (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.BUSY
+    assert "ann@bastion" in outcome.diagnostics[0].detail
+    holder.close()
+    assert world.apply()[0].exit_code == Exit.DONE
+
+
+def test_a_resource_that_left_the_plan_file_is_removed(world: World) -> None:
+    world.apply()
+    world.edit(CACHE, "")
+    world.edit("  whole: { source: models/whole, containers: [triton] }\n", "")
+    assert {(str(change.address), change.action.value) for change in world.plan().nodes[0].changes} == {
+        ("n1/container/cache", "-"),
+        ("n1/model/triton/whole", "-"),
+        ("n1/repository/triton", "~"),
+    }
+    assert world.apply()[0].exit_code == Exit.DONE
+    assert world.plan().empty

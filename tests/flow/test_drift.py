@@ -1,0 +1,100 @@
+"""Drift and pending are told apart, root causes are told once, and strangers are named."""
+
+from gpuplan.flow.exitcode import of_report
+from gpuplan.model.diagnostic import Exit
+from gpuplan.model.finding import NodeFindings
+from gpuplan.reach.connect import connect
+
+from .conftest import World
+
+
+def only_node(world: World) -> NodeFindings:
+    (node,) = world.drift().nodes
+    return node
+
+
+def roots(world: World) -> dict[str, set[str]]:
+    """Address of each root → what hangs on it."""
+    return {str(each.change.address): {str(address) for address in each.dependants} for each in only_node(world).drift}
+
+
+def test_a_node_as_it_was_applied_has_no_drift(world: World) -> None:
+    world.apply()
+    assert of_report(world.drift()) is Exit.DONE
+
+
+def test_before_the_first_apply_everything_is_pending_and_nothing_drifts(world: World) -> None:
+    node = only_node(world)
+    assert node.drift == ()
+    assert len(node.pending) == 6
+    assert of_report(world.drift()) is Exit.PENDING
+
+
+def test_a_changed_plan_file_is_pending_and_a_changed_node_is_drift(world: World) -> None:
+    world.apply()
+    world.edit("LOG: info", "LOG: debug")
+    assert [str(address) for address in only_node(world).pending] == ["n1/container/triton"]
+    assert roots(world) == {}
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("cache")
+    session.close()
+    assert roots(world) == {"n1/container/cache": set()}
+    assert of_report(world.drift()) is Exit.CHANGES
+
+
+def test_what_follows_from_a_stopped_server_hangs_on_it(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("triton")
+    session.close()
+    assert roots(world) == {"n1/container/triton": {"n1/model/triton/part", "n1/model/triton/whole"}}
+
+
+def test_after_a_lost_slice_everything_hangs_on_the_gpu(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("triton")
+    gpus = session.agent("ask", probes=["gpu"], plan="", deadlines={})["probes"]["gpu"]["value"]["gpus"]  # type: ignore[index, call-overload]
+    left = next(each for each in gpus[0]["instances"] if each["start"] == 0)
+    session.agent(
+        "mig.destroy", uuid=gpus[0]["uuid"], instance=left["id"], profile_id=left["profile_id"], start=left["start"]
+    )
+    session.close()
+    assert roots(world) == {"n1/gpu/a100-0": {"n1/container/triton", "n1/model/triton/part", "n1/model/triton/whole"}}
+    world.apply()
+    assert roots(world) == {}
+
+
+def test_a_stranger_is_named_once_and_then_known(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    made = session.docker().create_container("busybox:latest", ["sleep", "9"], name="foreign")
+    session.docker().start(made["Id"])
+    session.close()
+    assert [str(each.address) for each in only_node(world).unmanaged] == ["n1/container/foreign"]
+    assert world.apply()[0].exit_code == Exit.DONE
+    assert only_node(world).unmanaged == ()
+
+
+def test_what_a_rule_ignores_is_counted_and_not_told(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("cache")
+    session.close()
+    rule = 'drift: {{ ignore: [{{ address: "*/container/cache", field: state, reason: moving, until: "{}" }}] }}\n'
+    world.write(world.plan_file.read_text() + rule.format("2999-01-01"))
+    node = only_node(world)
+    assert (node.drift, node.suppressed) == ((), 1)
+    assert of_report(world.drift()) is Exit.DONE
+    world.edit("2999-01-01", "2020-01-01")
+    assert list(roots(world)) == ["n1/container/cache"]
+
+
+def test_a_check_during_an_apply_says_busy_and_nothing_else(world: World) -> None:
+    world.apply()
+    holder = connect(world.inventory.hosts[0])
+    holder.agent("lock.take", owner={"run": "r1", "who": "ann@bastion", "since": "now", "pid": 1})
+    node = only_node(world)
+    holder.close()
+    assert "ann@bastion" in node.busy
+    assert of_report(world.drift()) is Exit.CHANGES if node.drift else True
