@@ -163,6 +163,6 @@ def test_no_tree_gives_anything_but_a_plan_file_or_a_problem(
     except Problem as problem:
         found = problem
     if isinstance(found, PlanFile):
-        assert found.name == tree.get("name", "a")
+        assert found.name == str(tree.get("name", "a"))
     else:
         assert {one.where.file if one.where else "" for one in found.diagnostics} == {str(file)}
