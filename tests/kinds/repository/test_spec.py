@@ -96,6 +96,14 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
     assert content(model={"load_timeout": "9s"}) == first
 
 
+def test_all_nodes_of_one_run_get_the_same_files(tmp_path: Path) -> None:
+    plan = build(tmp_path, {"m/1/model.py": "pass", "m/config.pbtxt": 'backend: "python"'}, one("m"))
+    (first,), _ = spec(plan, Host("n1"))
+    (tmp_path / "m/1/model.py").write_text("changed meanwhile")
+    (second,), _ = spec(plan, Host("n2"))
+    assert second.spec == first.spec
+
+
 def test_a_mark_that_came_with_the_source_is_replaced(tmp_path: Path) -> None:
     config = 'backend: "python" parameters { key: "gpuplan_content" value { string_value: "of another node" } }'
     plain = build(tmp_path, {"m/1/model.py": "", "m/config.pbtxt": 'backend: "python"'}, one("m"))

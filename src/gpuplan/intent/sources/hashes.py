@@ -13,8 +13,8 @@ LARGE = 16 * 1024 * 1024
 """Bytes from which on a hash is worth a file in the user's cache directory."""
 KEPT = 4096
 """How many hashes the cache directory holds; the oldest go."""
-_SETTLED = 2.0
-"""Seconds since its last change after which a file's time stamp can be trusted to tell of the next one."""
+SETTLED = 2.0
+"""Seconds since its last change after which a file's time stamps can be trusted to tell of the next one."""
 
 
 def sha256_of(path: Path) -> tuple[str, int]:
@@ -24,16 +24,17 @@ def sha256_of(path: Path) -> tuple[str, int]:
         OSError: the file cannot be read.
     """
     stat = path.stat()
-    if time.time() - stat.st_mtime < _SETTLED:
+    if time.time() - max(stat.st_mtime, stat.st_ctime) < SETTLED:
         return _read(path), stat.st_size
-    return _remembered(str(path.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ino), stat.st_size
+    state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    return _remembered(str(path.absolute()), state), stat.st_size
 
 
 @lru_cache(maxsize=65536)
-def _remembered(path: str, size: int, mtime_ns: int, inode: int) -> str:
-    if size < LARGE:
+def _remembered(path: str, state: tuple[int, int, int, int]) -> str:
+    if state[0] < LARGE:
         return _read(Path(path))
-    key = hashlib.sha256(f"{path}\0{size}\0{mtime_ns}\0{inode}".encode(errors="surrogateescape")).hexdigest()
+    key = hashlib.sha256(f"{path}\0{state}".encode(errors="surrogateescape")).hexdigest()
     kept = _directory() / key
     with contextlib.suppress(OSError):
         found = kept.read_text("ascii").strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,18 +60,38 @@ class Source:
 
 
 def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[Source, ...], tuple[Diagnostic, ...]]:
-    """The models of one container of this host, and everything that is wrong with them; a faulty one is left out."""
+    """The models of one container of this host, and everything that is wrong with them; a faulty one is left out.
+
+    A source is read once for each plan file that was loaded: all nodes of one run get the same files.
+    """
     models = models_on(plan, host, container)
     stated = next((str(placed.path[1]) for placed in containers_on(plan, host) if placed.name == container), container)
     others = frozenset(name for name, _ in models)
     sources: list[Source] = []
     faults: list[Diagnostic] = []
+    read = _read_before(plan)
     for name, model in models:
-        try:
-            sources.append(_Reader(plan, name, model, container, stated).read(others))
-        except Problem as problem:
-            faults.extend(problem.diagnostics)
+        if (name, container) not in read:
+            read[name, container] = _Reader(plan, name, model, container, stated).attempt(others)
+        found = read[name, container]
+        if isinstance(found, Source):
+            sources.append(found)
+        else:
+            faults.extend(found)
     return tuple(sources), tuple(faults)
+
+
+Known = dict[tuple[str, str], Source | Sequence[Diagnostic]]
+"""What was read of a model for a container, by their names."""
+_KNOWN: dict[int, Known] = {}
+
+
+def _read_before(plan: PlanFile) -> Known:
+    """What was read for this plan file; forgotten with it."""
+    if id(plan) not in _KNOWN:
+        _KNOWN[id(plan)] = {}
+        weakref.finalize(plan, _KNOWN.pop, id(plan))
+    return _KNOWN[id(plan)]
 
 
 @dataclass(frozen=True)
@@ -82,7 +103,14 @@ class _Reader:
     stated: str
     """The container's name in the plan file, where overrides are found."""
 
-    def read(self, others: frozenset[str]) -> Source:
+    def attempt(self, others: frozenset[str]) -> Source | Sequence[Diagnostic]:
+        """The source, or what is wrong with it."""
+        try:
+            return self._read(others)
+        except Problem as problem:
+            return problem.diagnostics
+
+    def _read(self, others: frozenset[str]) -> Source:
         found = self._scan()
         text = self._config_text(found)
         layers, faults = self._layers()
