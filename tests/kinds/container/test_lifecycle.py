@@ -217,13 +217,22 @@ def test_the_one_thing_that_went_wrong_is_told_of_an_image(simulated: Bench) -> 
 
 def test_a_pulled_image_goes_with_its_last_user(simulated: Bench) -> None:
     two = [simulated.want(name, spec(simulated, image="busybox:1.37")) for name in ("aa", "bb")]
-    assert simulated.apply(*two)[0] == "pull image busybox:1.37"
+    made = ["create container aa", "create container bb"]
+    assert simulated.apply(*two) == ["pull image busybox:1.37", *made]
     simulated.apply(two[1])
     assert simulated.engine.images("busybox:1.37")
     simulated.apply()
     assert not simulated.engine.images("busybox:1.37")
     assert simulated.engine.images("busybox:1.36")
     assert simulated.remembered == {}
+
+
+def test_an_image_is_brought_where_only_the_second_container_is_made(simulated: Bench) -> None:
+    two = [simulated.want(name, spec(simulated, image="busybox:1.37")) for name in ("aa", "bb")]
+    second = simulated.compare(*two).changes[1]
+    assert [step.name for step in second.steps] == ["create"]
+    assert [fact for _, fact in ROOM.apply(second.steps[0], simulated.hands)] == [{"brought": True}]
+    assert simulated.names() == {"bb": "running"}
 
 
 @pytest.mark.lab

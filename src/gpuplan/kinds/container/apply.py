@@ -41,8 +41,12 @@ def _stop(step: Step, hands: Hands) -> Memory:
 
 
 def _make(step: Step, hands: Hands) -> Memory:
-    make(_making(step, hands))
-    return ()
+    """The image is brought here as well where the step that was to bring it is not part of this run (--target)."""
+    making = _making(step, hands)
+    here = present(making.spec.image, step.address, hands)
+    memory = [] if here else bring(making.spec, step.address, hands)
+    make(making)
+    return memory
 
 
 def _start(step: Step, hands: Hands) -> Memory:

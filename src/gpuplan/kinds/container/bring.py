@@ -32,6 +32,8 @@ def bring(spec: ContainerSpec, address: Address, hands: Hands) -> list[tuple[Add
         hands.say(f"{spec.image} is already on the node")
         return []
     before = present(spec.image, address, hands)
+    if spec.pull == "never" and not spec.archive:
+        raise Problem(_absent(spec, address))
     if spec.archive:
         _load(spec, address, hands)
     else:
@@ -142,10 +144,11 @@ def _hung(doing: str, address: Address) -> Diagnostic:
 
 
 def _absent(spec: ContainerSpec, address: Address) -> Diagnostic:
-    how = f"{spec.archive} was loaded" if spec.archive else "The pull ended"
-    return Diagnostic(
-        "The image was not found",
-        f"{how} without an error, and {spec.image} is not on the node.",
-        "Check that the archive holds that name and tag." if spec.archive else "Check the name of the image.",
-        address=str(address),
-    )
+    if spec.archive:
+        why, fix = f"{spec.archive} was loaded", "Check that the archive holds that name and tag."
+    elif spec.pull == "never":
+        why, fix = "The plan file says pull: never", "Bring it to the node, or say pull: missing."
+    else:
+        why, fix = "The pull ended without an error", "Check the name of the image."
+    detail = f"{why}, and {spec.image} is not on {address.node}."
+    return Diagnostic("The image was not found", detail, fix, address=str(address))

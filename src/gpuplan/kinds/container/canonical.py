@@ -14,12 +14,22 @@ from gpuplan.kinds.container.shape import REPOSITORY, ContainerSpec
 from gpuplan.model.value import Json, JsonObject
 
 Fields = Mapping[str, Json]
-RENDERED = "the model repository of gpuplan:ro"
+RENDERED = "model repository:ro"
 """Stands for the repository directory, wherever the node's root of gpuplan is."""
 OWNED = ("ports.", "mounts.", "labels.")
 """What the plan file states in full: whatever else a container has of these differs."""
 FROM_IMAGE = ("command", "entrypoint", "user", "workdir")
 """What comes from the image where the plan file is silent."""
+
+
+def shown(path: str, value: Json) -> Json:
+    """A field's value as it is told: sizes with the unit in which they are whole, as the plan file writes them."""
+    if path not in ("shm_size", "memory") or not isinstance(value, int):
+        return value
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if value and value % size == 0:
+            return f"{value // size}{unit}"
+    return value
 
 
 def wanted_fields(spec: ContainerSpec) -> Fields:

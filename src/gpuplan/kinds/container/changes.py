@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from gpuplan.kinds.container.bound import held
-from gpuplan.kinds.container.canonical import wanted_fields
+from gpuplan.kinds.container.canonical import shown, wanted_fields
 from gpuplan.kinds.container.differences import differences
 from gpuplan.kinds.container.env import wanted_env
 from gpuplan.kinds.container.images import canonical_name, find
@@ -43,7 +43,7 @@ def create(wanted: Wanted, observed: Observed) -> Change:
         fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
     elif wanted.bound.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
-    fields.extend(FieldChange(path, None, value) for path, value in wanted_fields(spec).items())
+    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
     fields.extend(wanted_env(spec.env))
     name = wanted.address.name
     return Change(

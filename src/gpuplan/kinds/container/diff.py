@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gpuplan.kinds.container.bound import bind, comparable
 from gpuplan.kinds.container.changes import create, follow, remove
@@ -34,7 +34,7 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     ]
     starting = [verdict.wanted for verdict in verdicts if verdict.starts]
     return Comparison(
-        changes=(*(verdict.change for verdict in verdicts if verdict.change), *removals),
+        changes=(*_once([verdict.change for verdict in verdicts if verdict.change]), *removals),
         unmanaged=tuple(strangers(observed, circumstances.plan, starting)),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
         diagnostics=tuple(diagnostic for verdict in verdicts for diagnostic in _impossible(verdict, observed)),
@@ -43,6 +43,15 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
             **{Address(observed.node, "container", role): digest_of(role, None, observed) for role in gone},
         },
     )
+
+
+def _once(changes: Iterable[Change]) -> Iterator[Change]:
+    """The same changes, with each image brought by the first that needs it; the steps of the others wait for that."""
+    seen: set[str] = set()
+    for change in changes:
+        steps = [step for step in change.steps if step.name != "image" or step.title not in seen]
+        seen.update(step.title for step in steps if step.name == "image")
+        yield replace(change, steps=tuple(steps))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import Bound, compare_devices
-from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, wanted_fields
+from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, shown, wanted_fields
 from gpuplan.kinds.container.env import compare_env
 from gpuplan.kinds.container.images import canonical_name, find
 from gpuplan.kinds.container.read import Live, Observed
@@ -97,9 +97,9 @@ def _fields(
     has = live_fields(live, image)
     for path, value in sorted(wanted.items()):
         if has.get(path) != value:
-            yield FieldChange(path, has.get(path), value)
+            yield FieldChange(path, shown(path, has.get(path)), shown(path, value))
     for path in sorted(has.keys() - wanted.keys()):
         owned = path.startswith(OWNED) and (image is not None or not path.startswith("labels."))
         dropped = path in before and has[path] == before[path] != _DEFAULTS.get(path)
         if owned or (dropped and (image is None or path not in FROM_IMAGE)):
-            yield FieldChange(path, has[path], None)
+            yield FieldChange(path, shown(path, has[path]), None)
