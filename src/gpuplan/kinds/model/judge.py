@@ -23,33 +23,30 @@ def judge(
     circumstances: Circumstances,
     earlier: Mapping[Address, Change],
 ) -> Change | None:
-    """The change of one wanted model, None where it is as it should be. `earlier` are the changes of its parts."""
+    """The change of one wanted model, None where it is as it should be. `earlier` are the changes of its parts.
+
+    A reload interrupts nothing: the server loads beside what serves, then swaps, ensembles and their parts included.
+    """
     known = desired.address in circumstances.record.resources
     fields = _fields(wanted, found, known)
     why, root = _forced(wanted, found, circumstances)
     if not fields and not why:
         return None
-    part = _part_behind(desired, fields, earlier)
-    cause = root if root and _follows(fields) else part if not root else None
+    if not why and [field.path for field in fields] == ["at_start"]:
+        return Change(desired.address, Action.UPDATE, fields, steps=(list_at_start(desired, wanted),))
     loaded = found.server is not None and bool(found.server.ready(wanted.model))
-    reasons = [*_server_reasons(wanted, found, forced=bool(why)), *([why] if why and (known or loaded) else [])]
-    if part and cause == part:
-        reasons.append(
-            f"{part.name.partition('/')[2]}, which it is composed of or calls, is not loaded as it should be"
-        )
-    only_listed = not why and [field.path for field in fields] == ["at_start"]
-    dropped = _dropped(desired, circumstances)
-    verb = Verb.UPDATE if loaded else Verb.CREATE
+    part = None if root else _part_behind(desired, fields, earlier)
+    cause = root if root and _follows(fields) else part
     again = root is not None and root.kind == "repository"
+    step = load(desired, wanted, Verb.UPDATE if loaded else Verb.CREATE, _dropped(desired, circumstances), again=again)
     return Change(
         desired.address,
         Action.UPDATE if loaded else Action.CREATE,
         fields=fields,
-        reasons=tuple(reasons),
-        interrupts=_interrupts(wanted, found, loaded and not only_listed),
-        disturbs={} if only_listed else {desired.address: f"{wanted.model} is loaded anew"},
+        reasons=_reasons(wanted, found, why, part, told=known or loaded),
+        disturbs={desired.address: f"{wanted.model} is loaded anew"},
         cause=cause if known else None,
-        steps=(list_at_start(desired, wanted) if only_listed else load(desired, wanted, verb, dropped, again=again),),
+        steps=(step,),
     )
 
 
@@ -98,6 +95,17 @@ def _part_behind(
     return next((need for need in absent if any(field.path == "state" for field in earlier[need].fields)), None)
 
 
+def _reasons(wanted: Wanted, found: Situation, why: str, part: Address | None, *, told: bool) -> tuple[str, ...]:
+    """What the server says, and what forces the change; the latter not of a model that nobody has seen yet."""
+    reasons = _server_reasons(wanted, found, forced=bool(why))
+    if why and told:
+        reasons.append(why)
+    if part is not None:
+        name = part.name.partition("/")[2]
+        reasons.append(f"{name}, which it is composed of or calls, is not loaded as it should be")
+    return tuple(reasons)
+
+
 def _server_reasons(wanted: Wanted, found: Situation, *, forced: bool) -> list[str]:
     if found.server is None:
         return []
@@ -118,9 +126,3 @@ def _dropped(desired: Desired, circumstances: Circumstances) -> tuple[Address, .
     recorded = circumstances.record.resources.get(desired.address)
     before = recorded.needs if recorded else ()
     return tuple(need for need in before if need.kind == "model" and need not in desired.needs)
-
-
-def _interrupts(wanted: Wanted, found: Situation, reloaded: bool) -> tuple[str, ...]:
-    """A model is reloaded beside the one that serves; an ensemble may be away for a moment."""
-    composed = found.server is not None and wanted.model in found.server.parts
-    return (f"ensemble {wanted.model} may not answer for a moment",) if reloaded and composed else ()

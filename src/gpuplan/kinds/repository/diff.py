@@ -104,7 +104,7 @@ def _reasons(wanted: Mapping[str, WantedModel], found: Mapping[str, Files], touc
         elif name not in found:
             yield f"{name} is not on the node"
         else:
-            yield f"the files of {name} on the node are not those of its source"
+            yield f"the files of {name} on the node differ from its source"
 
 
 def _count(files: Files) -> str:
