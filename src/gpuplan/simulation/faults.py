@@ -3,7 +3,7 @@
 In the inventory, `gpuplan_simulated: {faults: [...]}` holds any of:
 
     {refuse: "no route to host"}       connecting fails
-    {hang: gpu}                        the probe (host, gpu, docker or triton) never answers
+    {hang: gpu}                        what the probe asks (host, gpu, docker or triton) never answers
     {docker: absent} | {docker: refused}   there is no engine socket, or nobody answers on it
     {drop_after: 3}                    the connection breaks after the third change; its answer is lost
     {without_effect: mig.create}       reports success and does nothing: mig.set_mode, mig.create, mig.destroy,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 FORMAT = 1
 """Version of the state file; a file of another version is refused."""
 
+_LOG_LINES = 2000
 Document = dict[str, object]
 """JSON that passes through unread, such as a container's HostConfig."""
 
@@ -120,6 +122,11 @@ class Container:
     def running(self) -> bool:
         """True while its process is there."""
         return self.status in ("running", "paused")
+
+    def write(self, stream: int, text: str) -> None:
+        """It writes lines; of a long log the end is kept."""
+        now = time.time()
+        self.log = [*self.log, *(LogLine(stream, now, line) for line in text.splitlines())][-_LOG_LINES:]
 
 
 @dataclass

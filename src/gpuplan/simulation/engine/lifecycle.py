@@ -11,7 +11,7 @@ from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.engine.network import connect, disconnect
 from gpuplan.simulation.engine.programs import program_of
 from gpuplan.simulation.machine import Machine
-from gpuplan.simulation.state import Container, LogLine, NodeState
+from gpuplan.simulation.state import Container, NodeState
 from gpuplan.simulation.triton.startup import start_server
 
 _FIRST_DELAY = 0.1
@@ -46,7 +46,7 @@ def start(state: NodeState, container: Container, machine: Machine) -> str:
     container.stopped_by_hand = False
     container.ends_at = None if program.seconds is None else now + program.seconds
     container.ends_with = program.exit_code
-    container.log.extend(LogLine(1, now, line) for line in program.output)
+    container.write(1, "\n".join(program.output))
     if program.triton:
         failure = start_server(state, container, machine, program.words[1:])
         if failure is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuplan.simulation.devices import UnknownDevice, requested
 from gpuplan.simulation.machine import Machine
-from gpuplan.simulation.state import Container, LogLine, NodeState, Served, Server, Version
+from gpuplan.simulation.state import Container, NodeState, Served, Server, Version
 from gpuplan.simulation.triton.backends import NeverAnswers, refusal
 from gpuplan.simulation.triton.describe import served_config
 from gpuplan.simulation.triton.files import Polled, PollFailed, poll
@@ -46,7 +46,7 @@ class Serving:
 
     def log(self, text: str) -> None:
         """A line in the container's log."""
-        self.container.log.append(LogLine(2, time.time(), text))
+        self.container.write(2, text)
 
     def directories(self) -> dict[str, tuple[Path, str]]:
         """Model → its directory, and that directory's path inside the container."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from gpuplan.catalog.triton import Release, release_of
@@ -10,7 +9,7 @@ from gpuplan.simulation.document import text, texts
 from gpuplan.simulation.engine.find import image_by_id
 from gpuplan.simulation.engine.registry import TRITON
 from gpuplan.simulation.machine import Machine
-from gpuplan.simulation.state import Container, LogLine, NodeState, Server
+from gpuplan.simulation.state import Container, NodeState, Server
 from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.triton.load import LoadFailed, Serving, load
 from gpuplan.simulation.triton.options import BadOption, Options, parse_options
@@ -42,9 +41,9 @@ def start_server(state: NodeState, container: Container, machine: Machine, words
         _load_all(Serving(state, machine, container, server), options)
     except BadOption as error:
         state.servers.pop(container.id, None)
-        container.log.extend(LogLine(2, time.time(), line) for line in str(error).splitlines())
+        container.write(2, str(error))
         return 1
-    container.log.append(LogLine(2, time.time(), f"Started HTTPService at 0.0.0.0:{server.http_port}"))
+    container.write(2, f"Started HTTPService at 0.0.0.0:{server.http_port}")
     return None
 
 
