@@ -20,7 +20,7 @@ PACKAGES = (
     "base-passwd", "netbase", "libpam-modules", "libpam-runtime", "dash", "libc-bin", "ca-certificates",
 )  # fmt: skip
 
-USERS = {
+TEXTS = {
     "etc/passwd": """\
 root:x:0:0:root:/root:/bin/bash
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
@@ -43,6 +43,7 @@ guest:x:1001:
     "etc/shadow": "".join(f"{name}:*:19000:0:99999:7:::\n" for name in ("root", "daemon", "nobody", "ops", "guest"))
     + "sshd:!:19000::::::\n",
     "etc/sudoers.d/ops": "ops ALL=(ALL) NOPASSWD:ALL\n",
+    "etc/profile": "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin\nPS1='\\u@\\h:\\w\\$ '\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
 }
 EMPTY = (
@@ -72,7 +73,7 @@ def node_root(place: Place) -> Path:
 
 
 def _users(target: Path, public_key: Path) -> None:
-    for name, text in USERS.items():
+    for name, text in TEXTS.items():
         (target / name).write_text(text, encoding="utf-8")
     (target / "etc/shadow").chmod(0o640)
     (target / "etc/sudoers.d/ops").chmod(0o440)
@@ -85,7 +86,7 @@ def _users(target: Path, public_key: Path) -> None:
         keys.chmod(0o700)
         shutil.copy(public_key, keys / "authorized_keys")
         (keys / "authorized_keys").chmod(0o600)
-        number = USERS["etc/passwd"].split(f"{user}:x:")[1].split(":")[0]
+        number = TEXTS["etc/passwd"].split(f"{user}:x:")[1].split(":")[0]
         call("chown", "-R", f"{number}:{number}", str(keys.parent))
 
 

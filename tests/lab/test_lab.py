@@ -81,7 +81,7 @@ def node(lab: Lab) -> Iterator[str]:
 def test_ops_may_do_everything_and_guest_nothing(lab: Lab) -> None:
     for name in lab.hosts:
         assert lab.run(name, ["sudo", "-n", "id", "-un"], "ops").stdout == "root\n"
-        assert lab.run(name, ["docker", "version", "-f", "{{.Server.APIVersion}}"], "ops").stdout == "1.41\n"
+        assert lab.run(name, ["docker", "version", "-f", "{{.Server.APIVersion}}"], "ops").stdout.startswith("1.")
         assert lab.run(name, ["sudo", "-n", "true"], "guest", check=False).returncode != 0
         assert lab.run(name, ["docker", "ps"], "guest", check=False).returncode != 0
 
