@@ -96,3 +96,16 @@ def test_another_format_is_told() -> None:
 
 def test_nodes_live_in_the_state_directory(state_directory: Path) -> None:
     assert open_store(host(name="one")).directory == state_directory / "simulated" / "one"
+
+
+def test_a_directory_that_cannot_be_made_is_told(state_directory: Path) -> None:
+    (state_directory / "simulated").write_text("in the way")
+    with pytest.raises(Problem, match="cannot be kept"):
+        open_store(host())
+
+
+def test_a_node_that_was_removed_meanwhile_is_told() -> None:
+    store = open_store(host())
+    (store.directory / "state.json").unlink()
+    with pytest.raises(Problem, match="cannot be read"):
+        store.read()

@@ -46,7 +46,17 @@ def open_store(host: Host) -> Store:
     hardware = _hardware(host)
     store = Store(state_directory() / "simulated" / host.name)
     if not store.exists:
-        store.create(make_node(host.name, hardware))
+        try:
+            store.create(make_node(host.name, hardware))
+        except OSError as error:
+            raise Problem(
+                Diagnostic(
+                    "The state of a simulated node cannot be kept",
+                    f"{store.directory}: {error.strerror or error}.",
+                    "Set GPUPLAN_STATE_DIR to a directory that you may write to",
+                    address=host.name,
+                )
+            ) from None
     if store.read().hardware != hardware:
         raise Problem(
             Diagnostic(

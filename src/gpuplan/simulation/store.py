@@ -54,7 +54,10 @@ class Store:
         with self._guard:
             if self._scratch is not None:
                 return self._scratch
-            signature = self._signature()
+            try:
+                signature = self._signature()
+            except OSError as error:
+                raise Problem(_unreadable(self.directory, error.strerror or str(error))) from None
             if self._seen is None or self._seen[0] != signature:
                 self._seen = (signature, self._load())
             return self._seen[1]
