@@ -29,6 +29,7 @@ class SshServer:
         self.silent = False
         """Takes connections and says nothing."""
         self.most_sessions = 10
+        self.runs_commands = True
         self.connections = 0
         self.offered: list[str] = []
         self.transports: list[paramiko.Transport] = []
@@ -127,6 +128,8 @@ class _Connection(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        if not self._server.runs_commands:
+            return False
         process = subprocess.Popen(
             ["/bin/sh", "-c", command.decode()],
             stdin=subprocess.PIPE,

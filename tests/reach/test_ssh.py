@@ -16,7 +16,7 @@ import pytest
 
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
-from gpuplan.reach import sshconfig, transport
+from gpuplan.reach import bundle, sshconfig, transport
 from gpuplan.reach.channels import MOST
 from gpuplan.reach.session import Question
 from gpuplan.reach.ssh import SshSession
@@ -44,7 +44,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, parami
 
 
 @pytest.fixture
-def server(home: Path, keys: dict[str, paramiko.PKey]) -> Iterator[SshServer]:
+def server(home: Path, keys: dict[str, paramiko.PKey], monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
+    monkeypatch.setattr(bundle, "DOCKER_SOCKET", str(home / "no-engine.sock"))
+    bundle.bridge_program.cache_clear()
     programs = home / "bin"
     programs.mkdir()
     for name in ("env", "sh"):
@@ -55,6 +57,7 @@ def server(home: Path, keys: dict[str, paramiko.PKey]) -> Iterator[SshServer]:
     know(home, running.port, keys["host"])
     yield running
     running.close()
+    bundle.bridge_program.cache_clear()
 
 
 @pytest.fixture
@@ -214,6 +217,29 @@ def test_hashed_names_and_other_files_are_known_too(host: Host, home: Path, serv
     SshSession(replaced(host, ssh_arguments=f"-o UserKnownHostsFile={home}/elsewhere")).close()
 
 
+def test_a_key_known_without_the_port_counts_but_another_one_is_no_change(
+    host: Host, home: Path, server: SshServer, keys: dict[str, paramiko.PKey]
+) -> None:
+    file = home / ".ssh/known_hosts"
+    file.write_text(f"127.0.0.1 {server.host_key.get_name()} {server.host_key.get_base64()}\n")
+    SshSession(host).close()
+    other = keys["other-host"]
+    file.write_text(f"127.0.0.1 {other.get_name()} {other.get_base64()}\n")
+    assert told(lambda: SshSession(host)).summary == "The node's host key is unknown"
+
+
+def test_an_ssh_agent_is_asked_only_where_no_key_is_named(
+    host: Host, server: SshServer, keys: dict[str, paramiko.PKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [paramiko.ECDSAKey.generate() for _ in range(3)]
+    monkeypatch.setattr(paramiko.Agent, "get_keys", lambda _: (*others, keys["ops"]))
+    SshSession(host).close()
+    assert set(server.offered) == {keys["ops"].fingerprint}
+    server.offered.clear()
+    SshSession(replaced(host, private_key="")).close()
+    assert list(dict.fromkeys(server.offered)) == [key.fingerprint for key in (*others, keys["ops"])]
+
+
 def test_a_wrong_key_says_who_and_which(host: Host, home: Path, keys: dict[str, paramiko.PKey]) -> None:
     diagnostic = told(lambda: SshSession(replaced(host, private_key=str(home / "wrong"))))
     assert diagnostic.summary == "SSH authentication failed"
@@ -331,9 +357,24 @@ def test_python_is_too_old(host: Host, server: SshServer) -> None:
     assert "3.6.8" in diagnostic.detail
 
 
-def test_a_login_that_is_chatty_is_told(host: Host, server: SshServer) -> None:
-    program(server, "python3", "#!/bin/sh\necho Welcome to gpu-a1\n")
-    assert told(lambda: SshSession(host)).summary == "The agent does not start"
+def test_a_login_shell_may_be_chatty(host: Host, server: SshServer) -> None:
+    program(server, "python3", f'#!/bin/sh\necho Welcome to gpu-a1\necho 5\nexec {sys.executable} "$@"\n')
+    opened = SshSession(host)
+    assert opened.agent("lock.release") == {}
+    assert told(opened.docker).summary == "The node has no Docker engine"
+    opened.close()
+
+
+def test_a_program_that_is_not_the_agent(host: Host, server: SshServer) -> None:
+    program(server, "python3", "#!/bin/sh\necho Welcome to gpu-a1\necho 'out of order' >&2\n")
+    diagnostic = told(lambda: SshSession(host))
+    assert diagnostic.summary == "The agent does not start"
+    assert "out of order" in diagnostic.detail
+
+
+def test_a_server_that_runs_no_commands(host: Host, server: SshServer) -> None:
+    server.runs_commands = False
+    assert told(lambda: SshSession(host)).summary == "The SSH server runs no command"
 
 
 def test_no_further_channel(host: Host, server: SshServer) -> None:

@@ -23,6 +23,8 @@ PATIENCE = 3600.0
 """Seconds for any other operation: hashing a large model takes minutes, and a lost connection ends it sooner."""
 PIECE = 1 << 22
 """Bytes of content in one request: each waits for its answer, which over a slow link takes a while."""
+CHATTER = 200
+"""Lines that a login shell may write before the agent speaks."""
 SIGN_OF_LIFE = 30.0
 """Seconds between the empty lines that keep the node's lock ours."""
 
@@ -120,7 +122,7 @@ class AgentProcess:
         try:
             with contextlib.suppress(OSError):  # a program that did not start tells why on standard error
                 self._send(agent_program())
-            hello = json.loads(self._line(START))
+            hello = self._hello()
         except TimeoutError as error:
             self._pipe.close()
             raise self._problem("The agent does not start", f"No word from it within {START:g} s.") from error
@@ -133,6 +135,15 @@ class AgentProcess:
             detail = f"The node's Python is {hello['too_old']}; the agent needs 3.8 or later."
             fix = "Install a newer Python there and name it with ansible_python_interpreter."
             raise self._problem("The node's Python is too old", detail, fix)
+
+    def _hello(self) -> dict[str, Any]:
+        """The agent's first line; a login shell may have said something before it."""
+        for _ in range(CHATTER):
+            line = self._line(START)
+            if line.startswith(b'{"hello"'):
+                found: dict[str, Any] = json.loads(line)
+                return found
+        raise ValueError("there was no first word of the agent's")
 
     def _request(self, frame: bytes) -> None:
         """Send a request. One that an interrupt tore apart leaves nothing that the agent could understand."""

@@ -20,6 +20,7 @@ class KnownHosts:
         self._route = route
         self._file = Path(route.known_hosts[0]) if route.known_hosts else Path.home() / ".ssh" / "known_hosts"
         self._keys: list[paramiko.PKey] = []
+        self._without_port: list[paramiko.PKey] = []
         self._revoked: list[str] = []
         for line in _lines(_files(route)):
             self._read(line)
@@ -27,13 +28,13 @@ class KnownHosts:
     @property
     def types(self) -> Sequence[str]:
         """Types of the keys that are known, so that the server is asked for one of these first."""
-        return [key.get_name() for key in self._keys]
+        return [key.get_name() for key in self._keys or self._without_port]
 
     def check(self, key: paramiko.PKey) -> None:
         """Raises Problem unless the server's key is known."""
         if key.get_base64() in self._revoked:
             raise self._problem("The node's host key is revoked", f"Its key is {_shown(key)}.", "Do not connect to it.")
-        if any(known == key for known in self._keys):
+        if key in self._keys or key in self._without_port:
             return
         if self._keys:
             raise self._changed(key)
@@ -44,7 +45,8 @@ class KnownHosts:
         if marker == "@revoked":
             self._revoked.append(rest.split()[-1] if len(rest.split()) == 3 else " ".join(rest.split()[2:3]))
         elif not marker.startswith("@"):
-            self._keys += _keys(line, (self._route.known_as, self._route.alias or self._route.address))
+            self._keys += _keys(line, self._route.known_as)
+            self._without_port += _keys(line, self._route.address)
 
     def _changed(self, key: paramiko.PKey) -> Problem:
         known = ", ".join(_shown(each) for each in self._keys)
@@ -52,17 +54,17 @@ class KnownHosts:
             f"The SSH server of {self._route.known_as} shows {_shown(key)}, but known is {known}. "
             "The node was installed anew, or somebody stands in between."
         )
-        fix = f"If the node is new, run: ssh-keygen -R '{self._route.known_as}' -f {self._file}, {self._adding()}"
+        fix = f"If the node is new, run\n    ssh-keygen -R '{self._route.known_as}' -f {self._file}\n{self._adding()}"
         return self._problem("The node's host key has changed", detail, fix)
 
     def _unknown(self, key: paramiko.PKey) -> Problem:
         detail = f"{self._route.known_as} shows {_shown(key)}, and no known_hosts file holds a key of it."
-        return self._problem("The node's host key is unknown", detail, f"Compare the fingerprint, {self._adding()}")
+        return self._problem("The node's host key is unknown", detail, f"Compare the fingerprint.\n{self._adding()}")
 
     def _adding(self) -> str:
         if self._route.jumps:
-            return f"then connect once by hand: ssh -J {','.join(self._route.jumps)} {self._route.address}"
-        return f"then run: ssh-keyscan -p {self._route.port} {self._route.address} >> {self._file}"
+            return f"Then connect once by hand:\n    ssh -J {','.join(self._route.jumps)} {self._route.address}"
+        return f"Then run\n    ssh-keyscan -p {self._route.port} {self._route.address} >> {self._file}"
 
     def _problem(self, summary: str, detail: str, fix: str) -> Problem:
         return Problem(Diagnostic(summary, detail, fix, address=self._route.node), Exit.UNREAD)
@@ -84,8 +86,8 @@ def _lines(files: Sequence[Path]) -> Iterator[str]:
             yield from (line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
-def _keys(line: str, names: Sequence[str]) -> list[paramiko.PKey]:
-    """The key of a line that is of one of the names; hashed names included."""
+def _keys(line: str, name: str) -> list[paramiko.PKey]:
+    """The key of a line that is of this name; hashed names included."""
     if not line or line.startswith("#"):
         return []
     try:
@@ -95,6 +97,6 @@ def _keys(line: str, names: Sequence[str]) -> list[paramiko.PKey]:
     if entry is None or entry.key is None:
         return []
     known = paramiko.HostKeys()
-    for name in entry.hostnames:
-        known.add(name, entry.key.get_name(), entry.key)
-    return [entry.key] if any(known.check(name, entry.key) for name in names) else []
+    for each in entry.hostnames:
+        known.add(each, entry.key.get_name(), entry.key)
+    return [entry.key] if known.check(name, entry.key) else []

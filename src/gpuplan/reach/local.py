@@ -11,20 +11,17 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from gpuplan.model.diagnostic import Exit, Problem
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 from gpuplan.reach.agent_process import AgentProcess
-from gpuplan.reach.bundle import DOCKER_SOCKET, bridge_program, command
+from gpuplan.reach.bridge_start import start_bridge
+from gpuplan.reach.bundle import DOCKER_SOCKET, command
 from gpuplan.reach.session import Question
-from gpuplan.reach.start import explain_start
 
 if TYPE_CHECKING:
     import docker
 
-START = 30.0
-"""Seconds from a command line to its first word."""
 GRACE = 3.0
 """Seconds for a program to end by itself once its input has ended."""
 
@@ -94,19 +91,13 @@ class LocalSession:
 
     def _bridged(self) -> socket.socket:
         """The engine through a program under sudo."""
-        from gpuplan.reach.engine import explain_engine
-
         program = Program(self._argv)
-        program.send(bridge_program())
-        first = program.receive(START)
-        if first == b"+":
-            return program.stream
         try:
-            if first:
-                raise explain_engine(self.node, int(first[1:] or b"0"))
-            raise Problem(explain_start(self.node, program.status(), program.complaint()), Exit.UNREAD)
-        finally:
+            start_bridge(self.node, program)
+        except BaseException:
             program.close()
+            raise
+        return program.stream
 
 
 class Program:

@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import paramiko
 
-from gpuplan.model.diagnostic import Exit, Problem
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 from gpuplan.reach.agent_process import AgentProcess
-from gpuplan.reach.bundle import bridge_program, command
+from gpuplan.reach.bridge_start import start_bridge
+from gpuplan.reach.bundle import command
 from gpuplan.reach.channels import Channels
 from gpuplan.reach.forwarding import forwarded
 from gpuplan.reach.pump import Pump
 from gpuplan.reach.session import Question
 from gpuplan.reach.sshconfig import route
-from gpuplan.reach.start import explain_start
 from gpuplan.reach.transport import Chain
 
 if TYPE_CHECKING:
     import docker
 
-START = 30.0
-"""Seconds from a command line to its first word."""
 LAST_WORDS = 2.0
 """Seconds to wait for what a program that has closed its output still says, and for its exit status."""
 
@@ -91,12 +88,7 @@ class SshSession:
         """A stream to the engine. A real socket, since the SDK polls what it reads from."""
         pipe = _ChannelPipe(self._channels, self._command)
         try:
-            pipe.send(bridge_program())
-            first = pipe.receive(START)
-            if first != b"+":
-                raise self._no_engine(first, pipe)
-        except (OSError, EOFError) as error:
-            raise self._no_engine(b"", pipe) from error
+            start_bridge(self.node, pipe)
         except BaseException:
             pipe.close()
             raise
@@ -104,13 +96,6 @@ class SshSession:
         self._streams = [stream for stream in self._streams if not stream.done]
         self._streams.append(pipe.into(theirs))
         return ours
-
-    def _no_engine(self, first: bytes, pipe: _ChannelPipe) -> Problem:
-        from gpuplan.reach.engine import explain_engine
-
-        if first.startswith(b"-"):
-            return explain_engine(self.node, int(first[1:] or b"0"))
-        return Problem(explain_start(self.node, pipe.status(), pipe.complaint()), Exit.UNREAD)
 
 
 class _ChannelPipe:

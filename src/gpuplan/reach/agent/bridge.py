@@ -1,7 +1,7 @@
 """Joins standard input and output to the Docker engine's socket; runs on the node, under sudo where needed.
 
-Not imported by anything: `bundle.py` sends its text. Its first byte is `+` once it is connected; otherwise
-it writes `-` and the number of the system's error.
+Not imported by anything: `bundle.py` sends its text. Its first line is `gpuplan-bridge 0` once it is
+connected, or `gpuplan-bridge` and the number of the system's error.
 """
 
 import os
@@ -15,9 +15,9 @@ def bridge(path: str) -> None:
     try:
         engine.connect(path)
     except OSError as error:
-        os.write(1, b"-%d" % (error.errno or 0))
+        os.write(1, b"gpuplan-bridge %d\n" % (error.errno or 255))
         return
-    os.write(1, b"+")
+    os.write(1, b"gpuplan-bridge 0\n")
     try:
         carry(engine)
     except OSError:  # either side went in the middle; that ends the other as well

@@ -1,0 +1,35 @@
+"""Starting the bridge to the Docker engine at the other end of a pipe."""
+
+from __future__ import annotations
+
+import re
+
+from gpuplan.model.diagnostic import Exit, Problem
+from gpuplan.reach.agent_process import START, Pipe
+from gpuplan.reach.bundle import bridge_program
+from gpuplan.reach.start import explain_start
+
+FIRST_WORD = re.compile(rb"gpuplan-bridge (\d+)\n")
+"""What `agent/bridge.py` says; a login shell may have said something before it."""
+
+
+def start_bridge(node: str, pipe: Pipe) -> None:
+    """Send the program and wait until it is connected; what comes after that is the engine's.
+
+    Raises:
+        Problem: the program did not start, or the engine cannot be reached.
+    """
+    from gpuplan.reach.engine import explain_engine
+
+    said = b""
+    try:
+        pipe.send(bridge_program())
+        while (found := FIRST_WORD.search(said)) is None:
+            piece = pipe.receive(START)
+            if not piece:
+                raise ConnectionError
+            said += piece
+    except (OSError, EOFError) as error:
+        raise Problem(explain_start(node, pipe.status(), pipe.complaint()), Exit.UNREAD) from error
+    if number := int(found.group(1)):
+        raise explain_engine(node, number)
