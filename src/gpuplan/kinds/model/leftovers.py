@@ -31,11 +31,10 @@ def leftovers(found: Situation, wanted: Set[str], circumstances: Circumstances) 
 def _unloaded(address: Address, found: Situation, server: Server, circumstances: Circumstances) -> Change:
     model = address.name.partition("/")[2]
     ready = server.ready(model)
-    at_start = (FieldChange("at_start", True, False),) if model in found.at_start else ()
     return Change(
         address,
         Action.DELETE,
-        fields=(FieldChange("state", server.state(model), None), *at_start),
+        fields=(FieldChange("state", server.state(model), None),),
         reasons=(f"{model} is loaded and not among the models of {found.container.name}",),
         interrupts=(f"model {model} on {found.container.name} stops serving",) if ready else (),
         disturbs={address: f"{model} is unloaded"},
