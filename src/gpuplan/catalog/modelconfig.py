@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -100,6 +100,22 @@ def values(enum: str) -> Mapping[str, int]:
 def since(message: str, field: str) -> str:
     """The first release that has the field, such as ``24.08``; empty where every release since 21.05 has it."""
     return _schema()["messages"][message][field].get("since", "")
+
+
+def younger(config: JsonObject, release: str, message: str = "ModelConfig") -> Iterator[tuple[str, str]]:
+    """The outermost fields that came after a release such as ``24.10``: dotted path, and the first release with it."""
+    known = _schema()["messages"]
+    for name, value in config.items():
+        field = known[message][name]
+        if (first := field.get("since", "")) > release:
+            yield name, first
+            continue
+        kind = field["map"][1] if "map" in field else field["type"]
+        if kind in known:
+            parts = value.values() if "map" in field and isinstance(value, Mapping) else value
+            for part in [parts] if isinstance(parts, Mapping) else parts if isinstance(parts, Iterable) else ():
+                if isinstance(part, Mapping):
+                    yield from ((f"{name}.{path}", first) for path, first in younger(part, release, kind))
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

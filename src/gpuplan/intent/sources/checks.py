@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuplan.catalog import modelconfig
 from gpuplan.intent.sources.render import place
 from gpuplan.intent.sources.scan import Scan
 from gpuplan.model.diagnostic import Diagnostic, Location
@@ -46,6 +47,8 @@ class Subject:
     others: Collection[str]
     """The models that the same container serves."""
     container: str
+    release: str
+    """The Triton release of the container's image, such as ``24.10``; empty where its tag does not say."""
     where: Callable[..., Location]
     """Where the plan file states something of this model."""
 
@@ -63,6 +66,7 @@ class Subject:
 def check(subject: Subject) -> Iterator[Diagnostic]:
     """Everything wrong with one model."""
     yield from _name(subject)
+    yield from _too_young(subject)
     yield from _version_directories(subject)
     if subject.ensemble:
         yield from _steps(subject)
@@ -88,6 +92,19 @@ def _name(subject: Subject) -> Iterator[Diagnostic]:
         "Take the name out of the config; gpuplan writes it.",
         where,
     )
+
+
+def _too_young(subject: Subject) -> Iterator[Diagnostic]:
+    for path, first in modelconfig.younger(subject.config, subject.release) if subject.release else ():
+        name = path.rpartition(".")[2]
+        found = re.search(rf"\b{name}\b", subject.text)
+        top = path.partition(".")[0]
+        yield Diagnostic(
+            "A field that this Triton does not know",
+            f"{path} came with {first}, and {subject.container} runs {subject.release}, which would refuse the config.",
+            "Take the field out, or use a later image.",
+            place(subject.text, found.start(), subject.config_file) if found else subject.where("config", top),
+        )
 
 
 def _version_directories(subject: Subject) -> Iterator[Diagnostic]:

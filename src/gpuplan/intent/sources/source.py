@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.catalog import modelconfig
-from gpuplan.intent.expand import containers_on, models_on
+from gpuplan.catalog.triton import release_of
+from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import Model, PlanFile
 from gpuplan.intent.sources.checks import Subject, check, parts_of
 from gpuplan.intent.sources.hashes import sha256_of
@@ -65,14 +66,16 @@ def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[Source
     A source is read once for each plan file that was loaded: all nodes of one run get the same files.
     """
     models = models_on(plan, host, container)
-    stated = next((str(placed.path[1]) for placed in containers_on(plan, host) if placed.name == container), container)
+    home = next((placed for placed in containers_on(plan, host) if placed.name == container), None)
+    if home is None:
+        return (), ()
     others = frozenset(name for name, _ in models)
     sources: list[Source] = []
     faults: list[Diagnostic] = []
     read = _read_before(plan)
     for name, model in models:
         if (name, container) not in read:
-            read[name, container] = _Reader(plan, name, model, container, stated).attempt(others)
+            read[name, container] = _Reader(plan, name, model, home).attempt(others)
         found = read[name, container]
         if isinstance(found, Source):
             sources.append(found)
@@ -99,9 +102,7 @@ class _Reader:
     plan: PlanFile
     name: str
     model: Model
-    container: str
-    stated: str
-    """The container's name in the plan file, where overrides are found."""
+    home: Placed
 
     def attempt(self, others: frozenset[str]) -> Source | Sequence[Diagnostic]:
         """The source, or what is wrong with it."""
@@ -121,7 +122,7 @@ class _Reader:
             raise Problem((*faults, *problem.diagnostics)) from None
         as_json = modelconfig.to_json(config)
         versions = wanted_versions(as_json, found.versions)
-        subject = Subject(self.name, found, text, as_json, versions, others, self.container, self._where)
+        subject = Subject(self.name, found, text, as_json, versions, others, *self._server(), self._where)
         faults += [] if found.faults else list(check(subject))
         if faults:
             raise Problem(faults)
@@ -133,6 +134,10 @@ class _Reader:
 
     def _where(self, *path: str | int) -> Location:
         return self.plan.where("models", self.name, *path)
+
+    def _server(self) -> tuple[str, str]:
+        release = release_of(self.home.container.image or "")
+        return self.home.name, release.name if release else ""
 
     def _scan(self) -> Scan:
         return scan(Path(self.plan.path).parent / self.model.source)
@@ -153,7 +158,7 @@ class _Reader:
 
     def _layers(self) -> tuple[Sequence[Layer], list[Diagnostic]]:
         layers = [Layer(self.model.config, partial(self._where, "config"))]
-        overrides = partial(self._where, "overrides", self.stated)
+        overrides = partial(self._where, "overrides", self.home.path[1])
         layers.extend(Layer(stated, overrides) for stated in self.model.overrides.values())
         try:
             layers.append(Layer(policy(self.model.versions), lambda *_: self._where("versions")))
