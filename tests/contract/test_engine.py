@@ -66,6 +66,8 @@ def test_a_name_belongs_to_one_container(node: Node) -> None:
     assert refused(lambda: node.create(node.sleeper("one"))) == (409, conflict)
     told = (409, f"Error when allocating new name: {conflict}")
     assert refused(lambda: client.rename("two", "one")) == told
+    words = "Invalid container name (/x y), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
+    assert refused(lambda: client.rename("two", "x y")) == (400, f"Error when allocating new name: {words}")
     client.rename("one", "three")
     assert node.inspect("three")["Id"] == first
     assert node.inspect(first)["Name"] == "/three"
@@ -104,6 +106,69 @@ def test_a_port_belongs_to_one_running_container(node: Node) -> None:
     node.session.docker().stop("one", timeout=0)
     start(node, "two")
     assert node.inspect("one")["NetworkSettings"]["Ports"] == {}
+
+
+def test_a_port_of_all_addresses(node: Node) -> None:
+    client = node.session.docker()
+    node.create(
+        {**node.sleeper("one", PortBindings={"80/tcp": [{"HostPort": "8080"}]}), "ExposedPorts": {"80/tcp": {}}}
+    )
+    node.create({**node.sleeper("two", PublishAllPorts=True), "ExposedPorts": {"80/tcp": {}}})
+    for name in ("one", "two"):
+        start(node, name)
+    sides = [{"HostIp": "0.0.0.0", "HostPort": "8080"}, {"HostIp": "::", "HostPort": "8080"}]
+    assert node.inspect("one")["NetworkSettings"]["Ports"] == {"80/tcp": sides}
+    assert int(node.inspect("two")["NetworkSettings"]["Ports"]["80/tcp"][0]["HostPort"]) >= 32768
+    (listed,) = client.containers(filters={"name": "one"})
+    told = {"PrivatePort": 80, "PublicPort": 8080, "Type": "tcp"}
+    assert listed["Ports"] == [{"IP": "0.0.0.0", **told}, {"IP": "::", **told}]
+
+
+def test_pause(node: Node) -> None:
+    client = node.session.docker()
+    identity = node.create(node.sleeper("one"))
+    assert refused(lambda: client.pause("one")) == (409, f"Container {identity} is not running")
+    start(node, "one")
+    assert refused(lambda: client.unpause("one")) == (500, f"Container {identity} is not paused")
+    client.pause("one")
+    shown = state(node, "one")
+    assert (shown["Status"], shown["Running"], shown["Paused"]) == ("paused", True, True)
+    assert refused(lambda: client.pause("one")) == (409, f"Container {identity} is already paused")
+    client.unpause("one")
+    assert state(node, "one")["Status"] == "running"
+
+
+def test_a_program_that_ignores_a_signal(node: Node) -> None:
+    client = node.session.docker()
+    node.create(node.sleeper("one"))
+    start(node, "one")
+    client.kill("one", signal="SIGTERM")
+    assert state(node, "one")["Status"] == "running"
+    client.kill("one")
+    assert client.wait("one") == {"Error": None, "StatusCode": 137}
+    identity = node.inspect("one")["Id"]
+    assert refused(lambda: client.kill("one")) == (
+        409,
+        f"Cannot kill container: one: Container {identity} is not running",
+    )
+
+
+def test_a_container_that_removes_itself(node: Node) -> None:
+    client = node.session.docker()
+    node.create(node.sleeper("one", AutoRemove=True))
+    start(node, "one")
+    client.stop("one", timeout=0)
+    assert until(lambda: client.containers(all=True) == [])
+
+
+def test_requests_for_devices(node: Node) -> None:
+    every = {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}
+    node.create(node.sleeper("all", DeviceRequests=[every]))
+    start(node, "all")
+    assert node.inspect("all")["HostConfig"]["DeviceRequests"] == [{**every, "DeviceIDs": None, "Options": None}]
+    node.create(node.sleeper("both", DeviceRequests=[{**every, "Count": 1, "DeviceIDs": ["0"]}]))
+    words = "cannot set both Count and DeviceIDs on device request"
+    assert refused(lambda: start(node, "both")) == (500, words)
 
 
 def test_an_unknown_device_keeps_a_container_from_starting(node: Node) -> None:

@@ -110,5 +110,5 @@ def _device_request(stated: Document) -> Document:
         "Count": number(stated.get("Count")),
         "DeviceIDs": texts(stated.get("DeviceIDs")) or None,
         "Capabilities": stated.get("Capabilities"),
-        "Options": mapping(stated.get("Options")),
+        "Options": stated.get("Options"),
     }

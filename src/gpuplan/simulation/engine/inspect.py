@@ -62,10 +62,10 @@ def listed(state: NodeState, container: Container) -> Document:
         "Names": [f"/{container.name}"],
         "Image": shown if image is None or image.tags else container.image,
         "ImageID": container.image,
-        "Command": " ".join(argv(container)),
+        "Command": " ".join(f"'{word}'" if " " in word else word for word in argv(container)),
         "Created": int(container.created),
         "Ports": [
-            {"IP": port.host_ip or "0.0.0.0", "PrivatePort": _number(port.inside), "PublicPort": port.host_port,  # noqa: S104
+            {"IP": port.host_ip, "PrivatePort": _number(port.inside), "PublicPort": port.host_port,
              "Type": port.inside.partition("/")[2]}
             for port in container.ports
         ],
@@ -169,7 +169,7 @@ def _ports(state: NodeState, container: Container) -> Document:
     shown: Document = {}
     for inside in exposed(container, image_by_id(state, container.image)):
         bound = [
-            {"HostIp": port.host_ip or "0.0.0.0", "HostPort": str(port.host_port)}  # noqa: S104 - told, not bound
+            {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
             for port in container.ports
             if port.inside == inside
         ]

@@ -57,16 +57,25 @@ def start(state: NodeState, container: Container, machine: Machine) -> str:
 
 def stop(state: NodeState, container: Container, machine: Machine) -> None:
     """`docker stop`: it ends by hand, and so no restart policy brings it back."""
+    end(state, container, 137 if _deaf(state, container, machine) else 0, by_hand=True)
+
+
+def interrupt(state: NodeState, container: Container, machine: Machine) -> None:
+    """A signal that asks it to end, which not every program does."""
+    if not _deaf(state, container, machine):
+        end(state, container, 0, by_hand=True)
+
+
+def _deaf(state: NodeState, container: Container, machine: Machine) -> bool:
+    """True for a program that ignores SIGTERM, and for a Triton that hangs in a load."""
+    server = state.servers.get(container.id)
+    if server is not None:
+        versions = [version for model in server.models.values() for version in model.versions.values()]
+        return any(version.state == "LOADING" for version in versions)
     try:
-        code = program_of(container, image_by_id(state, container.image), machine).stop_code
+        return program_of(container, image_by_id(state, container.image), machine).deaf
     except EngineError:
-        code = 0
-    hanging = container.id in state.servers and any(
-        version.state == "LOADING"
-        for model in state.servers[container.id].models.values()
-        for version in model.versions.values()
-    )
-    end(state, container, 137 if hanging else code, by_hand=True)
+        return False
 
 
 def end(state: NodeState, container: Container, code: int, by_hand: bool) -> None:

@@ -10,8 +10,9 @@ from gpuplan.simulation.engine.find import image_by_id
 from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.state import Container, NodeState, Port
 
-_FIRST_EPHEMERAL = 49153
-_ANY = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+_FIRST_EPHEMERAL = 32768
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told, not bound
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def network_of(container: Container) -> str:
@@ -39,7 +40,7 @@ def connect(state: NodeState, container: Container) -> None:
             raise EngineError(
                 500,
                 f"driver failed programming external connectivity on endpoint {container.name} ({endpoint}): "
-                f"Bind for {port.host_ip or '0.0.0.0'}:{port.host_port} failed: port is already allocated",  # noqa: S104
+                f"Bind for {port.host_ip}:{port.host_port} failed: port is already allocated",
             )
     container.ports, container.endpoint = wanted, endpoint
     used = {one.address for one in state.containers.values() if one.running}
@@ -64,7 +65,8 @@ def _wanted(state: NodeState, container: Container) -> list[Port]:
     for port, stated in inside:
         for one in map(mapping, stated):
             number = text(one.get("HostPort")) or str(_free_port(state, wanted))
-            wanted.append(Port(port, text(one.get("HostIp")), int(number)))
+            address = text(one.get("HostIp"))
+            wanted.extend(Port(port, side, int(number)) for side in ([address] if address else _EVERYWHERE))
     return wanted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuplan.simulation.document import mapping, number, text
 from gpuplan.simulation.engine import execution, lifecycle
 from gpuplan.simulation.engine.create import NAME, claim, create
-from gpuplan.simulation.engine.daemon import Daemon, Handler, Route, changing, reading, route
+from gpuplan.simulation.engine.daemon import Daemon, Route, changing, reading, route
 from gpuplan.simulation.engine.filters import containers as filtered
 from gpuplan.simulation.engine.find import find_container
 from gpuplan.simulation.engine.http import EngineError, Request, Response, answer, nothing
@@ -54,7 +54,7 @@ def _told(refusal: str) -> Response:
     return answer({"message": message}, int(status))
 
 
-def _kill(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _kill(daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
     container = find_container(state, name)
     if not container.running:
         raise EngineError(409, f"Cannot kill container: {name}: Container {container.id} is not running")
@@ -62,25 +62,32 @@ def _kill(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Res
     if signal in ("KILL", "9"):
         lifecycle.end(state, container, 137, by_hand=True)
     elif signal in ("TERM", "15", "INT", "2", "QUIT", "3"):
-        lifecycle.end(state, container, 0, by_hand=True)
+        lifecycle.interrupt(state, container, daemon.machine)
     return nothing()
 
 
-def _pause(status: str) -> Handler:
-    def act(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
-        container = find_container(state, name)
-        if not container.running:
-            raise EngineError(409, f"Container {container.id} is not running")
-        container.status = status
-        return nothing()
+def _pause(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+    container = find_container(state, name)
+    if container.status != "running":
+        why = "already paused" if container.status == "paused" else "not running"
+        raise EngineError(409, f"Container {container.id} is {why}")
+    container.status = "paused"
+    return nothing()
 
-    return changing(act)
+
+def _unpause(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+    container = find_container(state, name)
+    if container.status != "paused":
+        raise EngineError(500, f"Container {container.id} is not paused")
+    container.status = "running"
+    return nothing()
 
 
 def _rename(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
     container, wanted = find_container(state, name), request.query.get("name", "").removeprefix("/")
     if not NAME.match(wanted):
-        raise EngineError(400, f"Invalid container name ({wanted}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")
+        words = f"Invalid container name (/{wanted}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
+        raise EngineError(400, f"Error when allocating new name: {words}")
     if wanted == container.name:
         raise EngineError(400, "Renaming a container with the same name as its current name")
     claim(state, wanted, "Error when allocating new name: ")
@@ -171,8 +178,8 @@ ROUTES: tuple[Route, ...] = (
     route("POST", f"{_ONE}/stop", changing(_stop)),
     route("POST", f"{_ONE}/restart", changing(_restart)),
     route("POST", f"{_ONE}/kill", changing(_kill)),
-    route("POST", f"{_ONE}/pause", _pause("paused")),
-    route("POST", f"{_ONE}/unpause", _pause("running")),
+    route("POST", f"{_ONE}/pause", changing(_pause)),
+    route("POST", f"{_ONE}/unpause", changing(_unpause)),
     route("POST", f"{_ONE}/rename", changing(_rename)),
     route("POST", f"{_ONE}/update", changing(_update)),
     route("POST", f"{_ONE}/wait", _wait),

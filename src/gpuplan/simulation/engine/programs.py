@@ -16,9 +16,7 @@ _PASSES_ON = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "tini", "dumb-init
 """Programs that run the rest of their arguments."""
 _CAT = re.compile(r"\$\(\s*(?:cat|<)\s*([^)\s]+)[^)]*\)")
 _STOPS_AT_ONCE = ("true", "false", "echo", "env", "ls", "cat", "python3", "python", *_SHELLS)
-_TERMINATED = 137
 _DEAF = ("sleep", "tail")
-"""As process 1 they ignore SIGTERM, so that a stop ends in SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ class Program:
         return bool(self.words) and _base(self.words[0]) == "tritonserver"
 
     @property
-    def stop_code(self) -> int:
-        """Exit code after `docker stop`."""
-        return _TERMINATED if self.words and _base(self.words[0]) in _DEAF else 0
+    def deaf(self) -> bool:
+        """True where it ignores SIGTERM, so that a stop ends in SIGKILL: process 1 has no handler by default."""
+        return bool(self.words) and _base(self.words[0]) in _DEAF
 
 
 def program_of(container: Container, image: Image | None, machine: Machine) -> Program:
