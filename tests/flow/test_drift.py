@@ -65,6 +65,18 @@ def test_after_a_lost_slice_everything_hangs_on_the_gpu(world: World) -> None:
     assert roots(world) == {}
 
 
+def test_a_repository_deleted_by_hand_takes_its_server_along(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.agent("repository.remove", plan="story", container="triton", model=None)
+    session.close()
+    assert roots(world) == {
+        "n1/repository/triton": {"n1/container/triton", "n1/model/triton/part", "n1/model/triton/whole"}
+    }
+    assert world.apply()[0].exit_code == Exit.DONE
+    assert world.plan().empty
+
+
 def test_a_stranger_is_named_once_and_then_known(world: World) -> None:
     world.apply()
     session = connect(world.inventory.hosts[0])
@@ -94,7 +106,9 @@ def test_a_check_during_an_apply_says_busy_and_nothing_else(world: World) -> Non
     world.apply()
     holder = connect(world.inventory.hosts[0])
     holder.agent("lock.take", owner={"run": "r1", "who": "ann@bastion", "since": "now", "pid": 1})
-    node = only_node(world)
+    holder.docker().stop("cache")
+    report = world.drift()
     holder.close()
-    assert "ann@bastion" in node.busy
-    assert of_report(world.drift()) is Exit.CHANGES if node.drift else True
+    assert "ann@bastion" in report.nodes[0].busy
+    assert report.nodes[0].drift == ()
+    assert of_report(report) is Exit.BUSY

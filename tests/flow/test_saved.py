@@ -5,10 +5,11 @@ import json
 import pytest
 from hypothesis import given
 
-from gpuplan.flow.saved import restore, save
+from gpuplan.flow.saved import restore
 from gpuplan.model.changeset import FORMAT, ChangeSet
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.value import Json
+from gpuplan.views.json_change_set import change_set as save
 
 from .strategies import change_sets
 

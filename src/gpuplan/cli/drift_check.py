@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
 from gpuplan.model.diagnostic import Exit
-
-if TYPE_CHECKING:
-    from gpuplan.model.diagnostic import Diagnostic
-    from gpuplan.model.finding import Report
 
 
 def drift_check(
@@ -30,6 +26,7 @@ def drift_check(
 
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.interrupt import leaving_at_once
+    from gpuplan.cli.planning import problems
     from gpuplan.cli.voice import Voice
     from gpuplan.flow.exitcode import of_report
     from gpuplan.flow.run import drift
@@ -43,17 +40,7 @@ def drift_check(
     with voice.progress(lines=False) as listen, leaving_at_once():
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     voice.show(page(report, verbose))
-    voice.tell(_problems(report))
+    voice.tell(problems(report.nodes))
     code = of_report(report)
     voice.answer(document(report), code)
     return code
-
-
-def _problems(report: Report) -> list[Diagnostic]:
-    from gpuplan.cli.planning import addressed
-
-    told: list[Diagnostic] = []
-    for node in report.nodes:
-        told.extend(node.diagnostics)
-        told.extend(addressed(unknown) for unknown in node.unknown)
-    return told

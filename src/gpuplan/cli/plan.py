@@ -28,7 +28,7 @@ def plan(
     from gpuplan.cli.voice import Voice
     from gpuplan.flow.exitcode import of_plan
     from gpuplan.flow.guard import refusals
-    from gpuplan.flow.saved import save
+    from gpuplan.views.json_change_set import change_set as whole
     from gpuplan.views.page import paragraph
 
     voice = Voice(as_json)
@@ -41,5 +41,5 @@ def plan(
     if out and code is not Exit.ERROR:
         saved_file.write(out, change_set, inventory)
         voice.show([paragraph(f"Saved. To apply exactly this: gpuplan apply {out}")])
-    voice.answer({**save(change_set), "inventory": inventory}, code)
+    voice.answer({**whole(change_set), "inventory": inventory}, code)
     return code

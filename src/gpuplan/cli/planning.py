@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from gpuplan.model.diagnostic import Diagnostic, Severity
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
     from gpuplan.cli.voice import Voice
+    from gpuplan.model.finding import NodeFindings
 
 
 def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: bool = False) -> ChangeSet:
@@ -42,15 +43,15 @@ def show(change_set: ChangeSet, voice: Voice, partial: bool = False, steps: bool
     from gpuplan.views.changes import change_set as page
 
     voice.show(page(change_set, steps=steps, partial=partial))
-    voice.tell(problems(change_set))
+    voice.tell(problems(change_set.nodes))
 
 
-def problems(change_set: ChangeSet) -> list[Diagnostic]:
-    """All diagnostics of all nodes."""
+def problems(nodes: Iterable[NodeChanges | NodeFindings]) -> list[Diagnostic]:
+    """All diagnostics of all nodes; of what could not be read only the causes, not what follows from them."""
     told: list[Diagnostic] = []
-    for node in change_set.nodes:
+    for node in nodes:
         told.extend(node.diagnostics)
-        told.extend(addressed(unknown) for unknown in node.unknown)
+        told.extend(addressed(unknown) for unknown in node.unknown if unknown.cause is None)
     return told
 
 

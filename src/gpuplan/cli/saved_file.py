@@ -52,9 +52,9 @@ def write(path: str, change_set: ChangeSet, inventory: str) -> None:
         Problem: the folder does not let us.
     """
     from gpuplan.cli.voice import as_json_text
-    from gpuplan.flow.saved import save
+    from gpuplan.views.json_change_set import change_set as whole
 
-    document: Mapping[str, Json] = {**save(change_set), "inventory": inventory}
+    document: Mapping[str, Json] = {**whole(change_set), "inventory": inventory}
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

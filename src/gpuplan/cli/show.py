@@ -17,10 +17,10 @@ def show(
     """Show a saved change set and the order of its steps."""
     from gpuplan.cli import planning, saved_file
     from gpuplan.cli.voice import Voice
-    from gpuplan.flow.saved import save
+    from gpuplan.views.json_change_set import change_set as whole
 
     voice = Voice(as_json)
     change_set, inventory = saved_file.read(file)
     planning.show(change_set, voice, steps=True)
-    voice.answer({**save(change_set), "inventory": inventory}, Exit.DONE)
+    voice.answer({**whole(change_set), "inventory": inventory}, Exit.DONE)
     return Exit.DONE

@@ -50,7 +50,7 @@ class Voice:
     def answer(self, result: JsonObject, code: int) -> None:
         """The one document that a script reads."""
         if self.as_json:
-            from gpuplan.views.json import diagnostic
+            from gpuplan.views.json_parts import diagnostic
 
             document = {**result, "exit_code": int(code), "diagnostics": [diagnostic(each) for each in self._told]}
             print_json(document)

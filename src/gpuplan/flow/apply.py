@@ -124,10 +124,10 @@ def _conclude(node: NodeChanges, last: NodeChanges, outcomes: tuple[StepOutcome,
     problems = faults(last.diagnostics)
     if remaining and not failed:
         problems += tuple(_not_converged(str(change.address)) for change in remaining)
-    unknown = tuple(replace(each.diagnostic, address=str(each.address)) for each in last.unknown)
+    unknown = tuple(replace(each.diagnostic, address=str(each.address)) for each in last.unknown if each.cause is None)
     if run.stop.is_set():
         problems += (_interrupted(node.node),)
-    exit_code = Exit.ERROR if failed or problems else Exit.UNREAD if unknown else Exit.DONE
+    exit_code = Exit.ERROR if failed or problems else Exit.UNREAD if last.unknown else Exit.DONE
     return NodeOutcome(node.node, outcomes, problems + unknown, exit_code, remaining)
 
 

@@ -67,11 +67,34 @@ def _gather(desired: Sequence[Desired], node: str, record: Record, comparisons: 
         changes=changes,
         order=in_order(changes),
         unmanaged=tuple(each for comparison in comparisons for each in comparison.unmanaged),
-        unknown=tuple(each for comparison in comparisons for each in comparison.unknown),
+        unknown=_explained([each for comparison in comparisons for each in comparison.unknown], desired, record),
         diagnostics=tuple(each for comparison in comparisons for each in comparison.diagnostics),
         rests_on=rests_on,
         desired=tuple(desired),
         resources=len(desired),
+    )
+
+
+def _explained(unknown: Sequence[Unknown], desired: Sequence[Desired], record: Record) -> tuple[Unknown, ...]:
+    """Each unknown thing, with the one that it needs and that is unknown, too: only the first has to be looked at."""
+    needs = {address: recorded.needs for address, recorded in record.resources.items()}
+    needs |= {each.address: each.needs for each in desired}
+    return tuple(
+        replace(
+            each,
+            cause=next(
+                (
+                    other.address
+                    for other in unknown
+                    if other.address != each.address
+                    and any(
+                        other.address.covers(need) or need.covers(other.address) for need in needs.get(each.address, ())
+                    )
+                ),
+                None,
+            ),
+        )
+        for each in unknown
     )
 
 

@@ -1,37 +1,18 @@
-"""The change set as JSON: what `--json` prints, what `--out` saves, and what `gpuplan apply FILE` reads back.
-
-The fields are described in docs/json.md. Whoever changes the meaning of one raises `FORMAT` in model/changeset.py.
-"""
+"""Reads a saved change set back (docs/json.md), for `gpuplan apply FILE`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from gpuplan.model.address import Address, parse_address
 from gpuplan.model.change import Action, Change, FieldChange, Origin, Step, Unknown, Unmanaged, Verb
-from gpuplan.model.changeset import FORMAT, ChangeSet, NodeChanges
+from gpuplan.model.changeset import FORMAT, KIND, ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json, JsonObject, Later, as_list, as_object
 
-KIND = "gpuplan change set"
-
 Made = TypeVar("Made")
-
-
-def save(change_set: ChangeSet) -> JsonObject:
-    """The JSON of a change set. It holds no secret: specs and steps hold only references."""
-    return {
-        "kind": KIND,
-        "format": FORMAT,
-        "plan": change_set.plan,
-        "plan_file": change_set.plan_file,
-        "run": change_set.run,
-        "created": change_set.created,
-        "destroy": change_set.destroy,
-        "nodes": [_node(node) for node in change_set.nodes],
-    }
 
 
 def restore(value: Json, file: str) -> ChangeSet:
@@ -51,7 +32,7 @@ def restore(value: Json, file: str) -> ChangeSet:
             run=str(value["run"]),
             created=str(value["created"]),
             destroy=value["destroy"] is True,
-            nodes=_each(value["nodes"], _node_back),
+            nodes=_each(value["nodes"], _node),
         )
     except (KeyError, TypeError, ValueError) as fault:
         raise Problem(_unusable(file, f"it is damaged: {fault}")) from fault
@@ -66,89 +47,11 @@ def _unusable(file: str, why: str) -> Diagnostic:
     )
 
 
-def _node(node: NodeChanges) -> JsonObject:
-    return {
-        "node": node.node,
-        "resources": node.resources,
-        "changes": [_change(change) for change in node.changes],
-        "order": list(node.order),
-        "unmanaged": [
-            {
-                "address": str(each.address),
-                "what": each.what,
-                "in_the_way_of": str(each.in_the_way_of) if each.in_the_way_of else None,
-                "guard": each.guard,
-            }
-            for each in node.unmanaged
-        ],
-        "unknown": [
-            {"address": str(each.address), "diagnostic": diagnostic_json(each.diagnostic)} for each in node.unknown
-        ],
-        "diagnostics": [diagnostic_json(each) for each in node.diagnostics],
-        "rests_on": {str(address): moved for address, moved in node.rests_on.items()},
-        "desired": [
-            {"address": str(each.address), "spec": each.spec, "needs": _names(each.needs)} for each in node.desired
-        ],
-    }
-
-
-def _change(change: Change) -> JsonObject:
-    return {
-        "address": str(change.address),
-        "action": change.action.name.lower(),
-        "origin": change.origin.value if change.origin else None,
-        "cause": str(change.cause) if change.cause else None,
-        "fields": [
-            {
-                "path": field.path,
-                "before": field.before,
-                "after": None if isinstance(field.after, Later) else field.after,
-                "after_known_later": field.after.what if isinstance(field.after, Later) else None,
-                "sensitive": field.sensitive,
-            }
-            for field in change.fields
-        ],
-        "reasons": list(change.reasons),
-        "interrupts": list(change.interrupts),
-        "disturbs": {str(address): why for address, why in change.disturbs.items()},
-        "steps": [
-            {
-                "name": step.name,
-                "verb": step.verb.value,
-                "title": step.title,
-                "arguments": step.arguments,
-                "makes": _names(step.makes),
-                "uses": _names(step.uses),
-                "releases": _names(step.releases),
-                "frees": _names(step.frees),
-            }
-            for step in change.steps
-        ],
-    }
-
-
-def diagnostic_json(diagnostic: Diagnostic) -> JsonObject:
-    """The JSON of one diagnostic."""
-    where = diagnostic.where
-    return {
-        "severity": diagnostic.severity.value,
-        "summary": diagnostic.summary,
-        "detail": diagnostic.detail,
-        "fix": diagnostic.fix,
-        "address": diagnostic.address,
-        "where": {"file": where.file, "line": where.line, "column": where.column} if where else None,
-    }
-
-
-def _names(addresses: Sequence[Address]) -> list[str]:
-    return [str(address) for address in addresses]
-
-
-def _node_back(value: JsonObject) -> NodeChanges:
+def _node(value: JsonObject) -> NodeChanges:
     return NodeChanges(
         node=str(value["node"]),
         resources=int(str(value["resources"])),
-        changes=_each(value["changes"], _change_back),
+        changes=_each(value["changes"], _change),
         order=tuple(str(step) for step in as_list(value["order"])),
         unmanaged=_each(
             value["unmanaged"],
@@ -161,9 +64,11 @@ def _node_back(value: JsonObject) -> NodeChanges:
         ),
         unknown=_each(
             value["unknown"],
-            lambda each: Unknown(parse_address(str(each["address"])), _diagnostic_back(as_object(each["diagnostic"]))),
+            lambda each: Unknown(
+                parse_address(str(each["address"])), _diagnostic(as_object(each["diagnostic"])), _maybe(each["cause"])
+            ),
         ),
-        diagnostics=_each(value["diagnostics"], _diagnostic_back),
+        diagnostics=_each(value["diagnostics"], _diagnostic),
         rests_on={parse_address(name): str(moved) for name, moved in as_object(value["rests_on"]).items()},
         desired=_each(
             value["desired"],
@@ -174,28 +79,28 @@ def _node_back(value: JsonObject) -> NodeChanges:
     )
 
 
-def _change_back(value: JsonObject) -> Change:
+def _change(value: JsonObject) -> Change:
     address = parse_address(str(value["address"]))
     return Change(
         address=address,
         action=Action[str(value["action"]).upper()],
         origin=Origin(value["origin"]) if value["origin"] else None,
         cause=_maybe(value["cause"]),
-        fields=_each(value["fields"], _field_back),
+        fields=_each(value["fields"], _field),
         reasons=tuple(str(each) for each in as_list(value["reasons"])),
         interrupts=tuple(str(each) for each in as_list(value["interrupts"])),
         disturbs={parse_address(name): str(why) for name, why in as_object(value["disturbs"]).items()},
-        steps=_each(value["steps"], lambda each: _step_back(address, each)),
+        steps=_each(value["steps"], lambda each: _step(address, each)),
     )
 
 
-def _field_back(value: JsonObject) -> FieldChange:
+def _field(value: JsonObject) -> FieldChange:
     later = value["after_known_later"]
     after = Later(str(later)) if later is not None else value["after"]
     return FieldChange(str(value["path"]), value["before"], after, value["sensitive"] is True)
 
 
-def _step_back(address: Address, value: JsonObject) -> Step:
+def _step(address: Address, value: JsonObject) -> Step:
     return Step(
         name=str(value["name"]),
         address=address,
@@ -209,7 +114,7 @@ def _step_back(address: Address, value: JsonObject) -> Step:
     )
 
 
-def _diagnostic_back(value: JsonObject) -> Diagnostic:
+def _diagnostic(value: JsonObject) -> Diagnostic:
     where = value["where"]
     return Diagnostic(
         summary=str(value["summary"]),

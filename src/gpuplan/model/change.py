@@ -109,6 +109,8 @@ class Unknown:
 
     address: Address
     diagnostic: Diagnostic
+    cause: Address | None = None
+    """What it needs and could not be read either: the reason to look at, where this one is only a consequence."""
 
 
 @dataclass(frozen=True)

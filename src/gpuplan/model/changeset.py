@@ -10,6 +10,8 @@ from gpuplan.model.change import Change, Unknown, Unmanaged
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.resource import Desired
 
+KIND = "gpuplan change set"
+"""What the JSON form of a change set says it is."""
 FORMAT = 1
 """Version of the JSON form of a change set; raised when a reader of the old form would misread the new."""
 

@@ -47,7 +47,8 @@ class Diagnostic:
     """One problem.
 
     `summary` holds no names of the operator's, so that people learn to recognise it; `detail` is a full
-    sentence that says what is wrong and why; `fix` says what to do, or gives a command to run.
+    sentence that says what is wrong and why; `fix` says what to do. A row of it that begins with four spaces is a
+    command to run as it stands.
     """
 
     summary: str

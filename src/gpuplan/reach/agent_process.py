@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Protocol
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Refused
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 from gpuplan.reach.bundle import agent_program
@@ -108,7 +108,10 @@ class AgentProcess:
             answer = json.loads(self._answer(timeout))
         except TimeoutError as error:
             self.close()
-            raise self._problem("The node does not answer", f"{name}: no answer within {timeout:g} s.") from error
+            detail = f"{name}: no answer within {timeout:g} s."
+            raise ConnectionLost(
+                Diagnostic("The node does not answer", detail, address=self._node), Exit.UNREAD
+            ) from error
         except (OSError, ValueError) as error:
             self.close()
             raise self._lost(name) from error
@@ -185,7 +188,9 @@ class AgentProcess:
         said = self._pipe.complaint().strip()
         detail = f"The agent ended or the connection broke during {operation}" + (f": {said[-500:]}" if said else ".")
         fix = "What the operation had done so far is unknown; run plan again to see how the node stands now."
-        return self._problem("The connection to the node was lost", detail, fix)
+        return ConnectionLost(
+            Diagnostic("The connection to the node was lost", detail, fix, address=self._node), Exit.UNREAD
+        )
 
     def _problem(self, summary: str, detail: str, fix: str = "") -> Problem:
         return Problem(Diagnostic(summary, detail, fix, address=self._node), Exit.UNREAD)

@@ -6,7 +6,7 @@ import threading
 
 import paramiko
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem
 
 MOST = 8
 PATIENCE = 60.0
@@ -64,8 +64,10 @@ class Channels:
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             self._free.release()
-            raise self._problem(
-                "The connection to the node was lost", f"A channel could not be opened: {error}.", "Run it again."
+            detail = f"A channel could not be opened: {error}."
+            raise ConnectionLost(
+                Diagnostic("The connection to the node was lost", detail, "Run it again.", address=self._node),
+                Exit.UNREAD,
             ) from error
 
     def _problem(self, summary: str, detail: str, fix: str) -> Problem:

@@ -17,7 +17,7 @@ class Reason(NamedTuple):
 
 
 SUDO_FIX = (
-    "Give the user a rule without a password, such as `ops ALL=(root) NOPASSWD: ALL` (visudo), "
+    "Give the user that gpuplan logs in as a rule without a password (USER ALL=(root) NOPASSWD: ALL, with visudo), "
     "or set ansible_become: false."
 )
 REASONS = (

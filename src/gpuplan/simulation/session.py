@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Refused
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
@@ -160,7 +160,7 @@ class SimulatedSession:
 
     def _lost(self, operation: str) -> Problem:
         during = f" during {operation}" if operation else ""
-        return Problem(
+        return ConnectionLost(
             Diagnostic(
                 "The connection to the node was lost",
                 f"The agent ended or the connection broke{during}.",

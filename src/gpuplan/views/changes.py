@@ -83,7 +83,8 @@ def not_read(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
     if rest:
         yield paragraph("could not be read, so nothing is said of it:", "  ")
     for part in rest:
-        told = f"{within(node, part.address)}  {visible(part.diagnostic.summary)}"
+        why = f"because of {within(node, part.cause)}" if part.cause else visible(part.diagnostic.summary)
+        told = f"{within(node, part.address)}  {why}"
         yield paragraph(Text(told, "yellow"), Text("    ? ", "yellow"))
 
 

@@ -14,6 +14,8 @@ from gpuplan.views.page import BLANK, Block, Page, paragraph
 Source = Callable[[Location], str | None]
 """The text of the line that a location names, or None where it cannot be read."""
 COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+COMMAND = "    "
+"""What a row of a fix begins with that is to be run as it stands: it is never wrapped, so that it can be copied."""
 LONGEST_LINE = 200
 """Characters of a source line that are shown."""
 
@@ -44,8 +46,8 @@ def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> It
         yield from _excerpt(diagnostic.where, line, colour)
     for row in rows(diagnostic.detail):
         yield _ruled(Text(row), colour)
-    for row in rows(diagnostic.fix):
-        yield _ruled(Text(row), colour, "→ " if row == rows(diagnostic.fix)[0] else "  ")
+    for number, row in enumerate(rows(diagnostic.fix)):
+        yield _ruled(Text(row), colour, "  " if number else "→ ", wraps=not row.startswith(COMMAND))
 
 
 def _excerpt(where: Location, line: str, colour: str) -> Iterator[Block]:
@@ -56,9 +58,10 @@ def _excerpt(where: Location, line: str, colour: str) -> Iterator[Block]:
         yield _ruled(Text(" " * (where.column - 1) + "^", colour), colour, " " * 7 + "│ ")
 
 
-def _ruled(body: Text, colour: str, lead: str = "") -> Block:
+def _ruled(body: Text, colour: str, lead: str = "", wraps: bool = True) -> Block:
     return paragraph(
         body,
         Text.assemble(("│ ", colour), (lead, "dim")),
         Text.assemble(("│ ", colour), " " * len(lead)),
+        wraps,
     )

@@ -21,11 +21,12 @@ class Paragraph:
     body: Text
     lead: Text
     hang: Text
+    wraps: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Rows no wider than the page, long words folded."""
         width = max(NARROWEST, options.max_width - self.lead.cell_len)
-        if self.body.cell_len <= width:  # nearly always, and wrapping costs more than all the rest
+        if not self.wraps or self.body.cell_len <= width:  # nearly always, and wrapping costs more than all the rest
             line = Text.assemble(self.lead, self.body)
             line.rstrip()
             yield line
@@ -85,12 +86,12 @@ Block: TypeAlias = Paragraph | Fields
 Page: TypeAlias = Iterable[Block]
 
 
-def paragraph(body: Text | str, lead: Text | str = "", hang: Text | str | None = None) -> Paragraph:
+def paragraph(body: Text | str, lead: Text | str = "", hang: Text | str | None = None, wraps: bool = True) -> Paragraph:
     """A paragraph; without `hang` its further rows are indented as far as its first."""
     first = Text(lead) if isinstance(lead, str) else lead
     rest = " " * first.cell_len if hang is None else hang
     return Paragraph(
-        Text(body) if isinstance(body, str) else body, first, Text(rest) if isinstance(rest, str) else rest
+        Text(body) if isinstance(body, str) else body, first, Text(rest) if isinstance(rest, str) else rest, wraps
     )
 
 

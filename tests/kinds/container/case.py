@@ -81,7 +81,7 @@ def load(path: Path) -> Case:
         "prod",
         record,
         bindings={_gpu(name): _bound(name, uuid) for name, uuid in stated.get("bindings", BOUND).items()},
-        disturbed={_gpu(name): why for name, why in stated.get("disturbed", {}).items()},
+        disturbed={_disturbed(name): why for name, why in stated.get("disturbed", {}).items()},
         secrets={reference: Secret(reference, text) for reference, text in stated.get("secrets", {}).items()},
     )
     look = snapshot(
@@ -134,6 +134,12 @@ def _field(field: FieldChange) -> Any:
 
 def _gpu(name: str) -> Address:
     return Address("n", "gpu", name)
+
+
+def _disturbed(name: str) -> Address:
+    """A part of a GPU, or the repository of a model server."""
+    kind, _, rest = name.partition("/")
+    return Address("n", kind, rest) if kind == "repository" else _gpu(name)
 
 
 def _bound(name: str, uuid: str) -> str | Later:

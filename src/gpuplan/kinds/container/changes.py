@@ -100,7 +100,13 @@ def _in_place(change: FieldChange) -> bool:
 
 
 def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
-    """The GPU resource whose change takes the container along, and why."""
+    """The resource whose change takes the container along, and why.
+
+    A repository that is made anew leaves the container with a mount of the directory that went.
+    """
+    repository = Address(circumstances.node, "repository", wanted.address.name)
+    if repository in circumstances.disturbed:
+        return repository, circumstances.disturbed[repository]
     for need in wanted.bound.devices:
         for disturbed, why in circumstances.disturbed.items():
             if disturbed.covers(need):

@@ -36,7 +36,7 @@ def judge(
         return Change(desired.address, Action.UPDATE, fields, steps=(list_at_start(desired, wanted),))
     loaded = found.server is not None and bool(found.server.ready(wanted.model))
     part = None if root else _part_behind(desired, fields, earlier)
-    cause = root if root and _follows(fields) else part
+    cause = root if root and _follows(fields, wanted, circumstances) else part
     again = root is not None and root.kind == "repository"
     step = load(desired, wanted, Verb.UPDATE if loaded else Verb.CREATE, _dropped(desired, circumstances), again=again)
     return Change(
@@ -80,9 +80,10 @@ def _forced(wanted: Wanted, found: Situation, circumstances: Circumstances) -> t
     return "", None
 
 
-def _follows(fields: tuple[FieldChange, ...]) -> bool:
-    """True where nothing differs but what a new server or new files explain."""
-    return all(field.path in ("state", "content") for field in fields)
+def _follows(fields: tuple[FieldChange, ...], wanted: Wanted, circumstances: Circumstances) -> bool:
+    """True where nothing differs but what a new server, new files, or a whole new repository explain."""
+    anew = Address(circumstances.node, "repository", wanted.container) in circumstances.disturbed
+    return all(field.path in ("state", "content") or (anew and field.path == "at_start") for field in fields)
 
 
 def _part_behind(
