@@ -139,9 +139,11 @@ def _changed(step: Step, file: WantedFile) -> Diagnostic:
 
 def _no_space(step: Step, needed: int, free: int | None) -> Diagnostic:
     have = "an unknown number of" if free is None else f"{free:,}"
+    inodes = " It may have run out of inodes." if free is not None and free >= needed else ""
     return Diagnostic(
         "The node has no room for the model files",
-        f"{needed:,} bytes are to be brought, and {have} bytes are free where the node keeps them (/var/lib/gpuplan).",
+        f"{needed:,} bytes are to be brought, and {have} bytes are free where the node keeps them (/var/lib/gpuplan)."
+        f"{inodes}",
         "Make room on the node, or take models away from it.",
         address=str(step.address),
     )
