@@ -5,6 +5,7 @@ Not here: image, devices, environment and state, which need more than one docume
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 from gpuplan.kinds.container.forms import host_side, mount_text
@@ -24,6 +25,11 @@ FROM_IMAGE = ("command", "entrypoint", "user", "workdir")
 
 def shown(path: str, value: Json) -> Json:
     """A field's value as it is told: sizes with the unit in which they are whole, as the plan file writes them."""
+    if path in ("command", "entrypoint") and isinstance(value, (list, tuple)):
+        return shlex.join(str(word) for word in value)
+    if path.startswith("ports.") and isinstance(value, (list, tuple)):
+        bindings = ", ".join(str(binding) for binding in value)
+        return int(bindings) if bindings.isdigit() else bindings
     if path not in ("shm_size", "memory") or not isinstance(value, int):
         return value
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
