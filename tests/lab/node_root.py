@@ -55,7 +55,8 @@ EMPTY = (
 def node_root(place: Place) -> Path:
     """The shared root file system, from the cache where nothing it is made of has changed."""
     packages = closure(PACKAGES)
-    ours = [*HERE.glob("node/*"), *HERE.glob("nvml/*.*"), Path(__file__), HERE / "packages.py", CATALOG]
+    ours = [*HERE.glob("node/*"), *HERE.glob("nvml/*.[ch]"), HERE / "nvml/boards.py", HERE / "nvml/build.py"]
+    ours += [Path(__file__), HERE / "packages.py", CATALOG]
     key = digest(
         versions(packages), digest_files([*ours, _pynvml()]), place.private_key.with_suffix(".pub").read_bytes()
     )

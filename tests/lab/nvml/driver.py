@@ -21,6 +21,27 @@ def refused(call, *arguments):
 nvmlInit()
 """
 
+BOARDS = ("A100-SXM4-80GB", "H100-SXM5-80GB", "A30", "L4")
+
+GPU = "gpu = nvmlDeviceGetHandleByIndex(0)\n"
+MIG_ON = GPU + "nvmlDeviceSetMigMode(gpu, 1)\n"
+SLICES = """
+def create(profile, start, size):
+    place = c_nvmlGpuInstancePlacement_t(start, size)
+    return nvmlDeviceCreateGpuInstanceWithPlacement(gpu, profile, ctypes.byref(place))
+def uuids():
+    found = []
+    for index in range(nvmlDeviceGetMaxMigDeviceCount(gpu)):
+        try:
+            found.append(nvmlDeviceGetUUID(nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)))
+        except NVMLError_NotFound:
+            pass
+    return found
+"""
+ONE_SLICE = MIG_ON + SLICES + "gi = create(9, 4, 4)\nci = nvmlGpuInstanceCreateComputeInstance(gi, 2)\n"
+STANDING = GPU + SLICES + "gi = nvmlDeviceGetGpuInstanceById(gpu, 2)\n"
+"""What stands after ONE_SLICE, to a later process."""
+
 
 class Driver:
     """The driver whose library lies in `built` and whose state lies in `directory`."""
