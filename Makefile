@@ -18,7 +18,7 @@ test: ## everything, as root
 	./scripts/test
 
 bench: ## how long things take
-	@if [ -d tests/bench ]; then $(VENV)/pytest tests/bench; else echo "there are no benchmarks yet"; fi
+	$(VENV)/pytest -s tests/bench/bench_*.py
 
 demo: ## the whole story on a simulated node
 	./scripts/demo
