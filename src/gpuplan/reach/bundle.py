@@ -20,6 +20,8 @@ LOADER = 'import sys;sys.path.pop(0);exec(getattr(sys.stdin,"buffer",sys.stdin).
 (path entry 0) is not imported: it may be anybody's, and this may run as root."""
 PACKAGE = "gpuplan_agent"
 DOCKER_SOCKET = "/var/run/docker.sock"
+SILENCE = 180.0
+"""Seconds without a sign of life after which an agent that holds the node's lock ends and so gives it back."""
 AGENT = Path(__file__).parent / "agent"
 ALONE = ("boot.py", "bridge.py")
 """What is sent by itself, outside of the zip."""
@@ -36,7 +38,7 @@ def command(host: Host, become: bool) -> list[str]:
 def agent_program() -> bytes:
     """What the agent's standard input begins with: the line that boots it, then the zip."""
     bundle = agent_bundle()
-    return _line("boot.py", f"boot({len(bundle)})") + bundle
+    return _line("boot.py", f"boot({len(bundle)}, {SILENCE!r})") + bundle
 
 
 @functools.cache

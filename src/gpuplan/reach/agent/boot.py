@@ -7,8 +7,8 @@ import os
 import sys
 
 
-def boot(size):  # type: ignore[no-untyped-def]  # annotations would not parse on the Pythons that it is to refuse
-    """Run the agent from the `size` bytes that follow."""
+def boot(size, silence):  # type: ignore[no-untyped-def]  # annotations would not parse on the Pythons that it is to refuse
+    """Run the agent from the `size` bytes that follow; `silence` is what `main` says of it."""
     if sys.version_info < (3, 8):
         version = ".".join(str(part) for part in sys.version_info[:3])
         sys.stdout.write('{"hello": "gpuplan-agent", "too_old": "' + version + '"}\n')
@@ -21,4 +21,4 @@ def boot(size):  # type: ignore[no-untyped-def]  # annotations would not parse o
     sys.path.insert(0, "/proc/self/fd/{}".format(descriptor))
     from gpuplan_agent.main import main  # type: ignore[import-not-found]  # the name that the zip gives to this package
 
-    main()
+    main(silence)

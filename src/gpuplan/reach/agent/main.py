@@ -5,46 +5,60 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 
 from .agent import Agent
-from .files import write_all
 from .frames import Frames
 from .world import World
 
-SILENCE = 180.0
-"""Seconds without a sign of life (an empty line is one) after which whoever holds the lock is taken to be cut off."""
+IDLE = 900.0
+"""Seconds without a sign of life (an empty line is one) after which an agent that holds no lock ends as well."""
+LARGEST_BODY = 1 << 26
+"""Bytes that may follow one request; pieces of content are far smaller."""
 
 
-def main() -> None:
+def main(silence: float) -> None:
     """Serve requests on standard input until it ends. Never returns.
 
-    The process ends by os._exit, since a probe that hangs in the driver must not keep it; that frees the lock as well.
+    Whoever holds the lock and gives no sign of life for `silence` seconds is taken to be cut off. The process ends by
+    os._exit, since a probe that hangs in the driver must not keep it; that frees the lock as well.
     """
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not get between two answers
-    code = 0
+    code = 1
     try:
-        _serve(Agent(World()), Frames(0), answers)
-    except (OSError, ValueError):
-        code = 1
+        _serve(Agent(World()), Frames(0, answers), silence)
+        code = 0
     finally:
         os._exit(code)
 
 
-def _serve(agent: Agent, frames: Frames, answers: int) -> None:
-    _write(answers, {"hello": "gpuplan-agent", "python": platform.python_version(), "uid": os.geteuid()})
-    while True:
-        line = frames.line(SILENCE if agent.lock.held else None)
-        if not line:
-            return
+def _serve(agent: Agent, frames: Frames, silence: float) -> None:
+    _write(frames, {"hello": "gpuplan-agent", "python": platform.python_version(), "uid": os.geteuid()}, IDLE)
+    while line := frames.line(_limit(agent, silence)):
         if line.isspace():
             continue
         request = json.loads(line)
-        body = frames.exactly(request["body"]) if "body" in request else b""
+        body = frames.exactly(_body_size(request), _limit(agent, silence))
         if body is None:
             return
-        _write(answers, agent.handle(request, body))
+        _write(frames, agent.handle(request, body), _limit(agent, silence))
 
 
-def _write(answers: int, answer: object) -> None:
-    write_all(answers, json.dumps(answer).encode() + b"\n")
+def _limit(agent: Agent, silence: float) -> float:
+    """How long to wait for the other side: never so long that one that is gone keeps the lock."""
+    return silence if agent.lock.held else IDLE
+
+
+def _body_size(request: object) -> int:
+    """How many bytes follow a request; raises ValueError where it does not say so in a number that can be right."""
+    if not isinstance(request, Mapping):
+        raise ValueError("a request must be an object")
+    size = request.get("body", 0)
+    if type(size) is not int or not 0 <= size <= LARGEST_BODY:
+        raise ValueError("the size of what follows a request is not a number of bytes")
+    return size
+
+
+def _write(frames: Frames, answer: object, silence: float) -> None:
+    frames.write(json.dumps(answer).encode() + b"\n", silence)
