@@ -18,7 +18,7 @@ MADE = change_set_of(values.NODE, values.QUIET)
 
 def test_what_is_saved_is_read_back() -> None:
     saved_file.write("c.bin", MADE, "inv.yaml")
-    assert saved_file.read("c.bin") == (MADE, "inv.yaml")
+    assert saved_file.read("c.bin") == (MADE, str(Path("inv.yaml").absolute()))
 
 
 def test_only_its_owner_may_read_it() -> None:

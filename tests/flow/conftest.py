@@ -60,6 +60,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.plan_file = folder / "plan.yaml"
+        self.environ: dict[str, str] = {}
         self.write(PLAN)
         self.model("part", PART, "class TritonPythonModel:\n    def execute(self, requests): ...\n")
         self.model("whole", WHOLE, None)
@@ -99,8 +100,8 @@ class World:
 
     def plan(self, **more: object) -> ChangeSet:
         """The change set of the plan file as it is now."""
-        plan_file = load_plan(str(self.plan_file), environ={})
-        return run.plan(plan_file, self.inventory, environ={}, base_dir=self.folder, **more)  # type: ignore[arg-type]
+        plan_file = load_plan(str(self.plan_file), environ=self.environ)
+        return run.plan(plan_file, self.inventory, environ=self.environ, base_dir=self.folder, **more)  # type: ignore[arg-type]
 
     def apply(self, change_set: ChangeSet | None = None, **more: object) -> tuple[NodeOutcome, ...]:
         """Apply a change set, or what the plan file asks for now."""
@@ -108,7 +109,7 @@ class World:
         return run.apply(
             planned,
             self.inventory,
-            environ={},
+            environ=self.environ,
             base_dir=self.folder,
             who="tester@here",
             **more,  # type: ignore[arg-type]
@@ -116,8 +117,8 @@ class World:
 
     def drift(self) -> Report:
         """The drift check of the plan file as it is now."""
-        plan_file = load_plan(str(self.plan_file), environ={})
-        return run.drift(plan_file, self.inventory, environ={}, base_dir=self.folder)
+        plan_file = load_plan(str(self.plan_file), environ=self.environ)
+        return run.drift(plan_file, self.inventory, environ=self.environ, base_dir=self.folder)
 
 
 @pytest.fixture

@@ -1,14 +1,20 @@
 """Applying on simulated nodes: what is applied is so, what is cut off is finished by the next run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from gpuplan.model.diagnostic import Exit
+from gpuplan.flow import apply as flow_apply
+from gpuplan.flow import compare as flow_compare
+from gpuplan.flow.compare import unread
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.diagnostic import Diagnostic, Exit
 from gpuplan.model.outcome import NodeOutcome, Status
+from gpuplan.model.resource import Desired
+from gpuplan.model.snapshot import Snapshot
 from gpuplan.reach.connect import connect
 
-from .conftest import CACHE, World
+from .conftest import CACHE, PART, World
 
 
 def summaries(outcome: NodeOutcome) -> set[str]:
@@ -89,14 +95,78 @@ def test_an_unreachable_node_hides_no_other(world: World) -> None:
     assert [each.diagnostic.address for each in lost.unknown] == ["n2"]
 
 
+def test_a_server_is_not_stopped_for_a_slice_whose_users_are_unknown(world: World) -> None:
+    world.apply()
+    world.edit("left: 3g.40gb", "left: 4g.40gb")
+    world.nodes({"n1": {"faults": "[{ nvml: nvmlDeviceGetComputeRunningProcesses, code: 4 }]"}})
+    (outcome,) = world.apply()
+    assert outcome.exit_code != Exit.DONE
+    session = connect(world.inventory.hosts[0])
+    assert session.docker().inspect_container("triton")["State"]["Running"]
+    session.close()
+
+
+def test_a_last_look_that_fails_leaves_the_record_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.apply()
+    world.edit(CACHE, "")
+    looks: list[object] = []
+    compare = flow_apply.compare
+
+    def blind_at_last(desired: Sequence[Desired], snapshot: Snapshot, *more: object) -> NodeChanges:
+        looks.append(snapshot)
+        if len(looks) < 2:
+            return compare(desired, snapshot, *more)  # type: ignore[arg-type]
+        return unread("n1", [Diagnostic("not read")], desired)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(flow_apply, "compare", blind_at_last)
+        (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.UNREAD
+    (node,) = world.plan(destroy=True).nodes
+    assert {str(change.address) for change in node.changes} >= {"n1/gpu/a100-0", "n1/container/triton"}
+
+
+def test_a_fault_of_ours_at_one_node_hides_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.nodes({"n1": {}, "n2": {}})
+    rooms = flow_compare._rooms
+
+    def stumbling(desired: Sequence[Desired], snapshot: Snapshot, *more: object) -> NodeChanges:
+        if snapshot.node == "n1":
+            raise KeyError("nobody thought of this")
+        return rooms(desired, snapshot, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(flow_compare, "_rooms", stumbling)
+    first, second = world.plan().nodes
+    assert "nobody thought of this" in first.unknown[0].diagnostic.detail
+    assert second.changes
+
+
+def test_a_secret_that_a_node_says_aloud_is_not_repeated(world: World) -> None:
+    world.edit("LOG: info", 'LOG: info, KEY: "${env:KEY}"')
+    world.environ["KEY"] = "hunter2hunter2"
+    image = '"nvcr.io/nvidia/tritonserver:hunter2hunter2"'
+    world.edit("nvcr.io/nvidia/tritonserver:24.10-py3", image.strip('"'))
+    (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.ERROR
+    (said,) = [each.detail for step in outcome.steps for each in step.diagnostics]
+    assert "manifest for nvcr.io/nvidia/tritonserver:(sensitive) not found" in said
+    assert "hunter2" not in said
+
+
 @pytest.mark.parametrize("probe", ["gpu", "docker", "triton"])
 def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world.apply()
+    if probe == "triton":
+        world.model("part", PART + "max_batch_size: 2", "class TritonPythonModel: ...")
+    else:
+        world.edit("LOG: info", "LOG: debug")
+        world.edit("left: 3g.40gb", "left: 4g.40gb")
     monkeypatch.setattr("gpuplan.reach.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
     world.nodes({"n1": {"faults": f"[{{ hang: {probe} }}]"}})
     (node,) = world.plan().nodes
-    assert node.changes == ()
+    unread = {"gpu": {"gpu", "container"}, "docker": {"container", "model"}, "triton": {"model"}}[probe]
     assert node.unknown
+    assert not {change.address.kind for change in node.changes if change.cause is None} & unread
 
 
 def test_a_change_set_that_was_applied_is_stale(world: World) -> None:

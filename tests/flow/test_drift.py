@@ -102,6 +102,18 @@ def test_what_a_rule_ignores_is_counted_and_not_told(world: World) -> None:
     assert list(roots(world)) == ["n1/container/cache"]
 
 
+def test_what_follows_from_something_ignored_stands_for_itself(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("triton")
+    session.close()
+    rule = 'drift: { ignore: [{ address: "*/container/triton", reason: moving }] }\n'
+    world.write(world.plan_file.read_text() + rule)
+    assert set(roots(world)) == {"n1/model/triton/part", "n1/model/triton/whole"} or set(roots(world)) == {
+        "n1/model/triton/part"
+    }
+
+
 def test_a_check_during_an_apply_says_busy_and_nothing_else(world: World) -> None:
     world.apply()
     holder = connect(world.inventory.hosts[0])

@@ -1,5 +1,7 @@
 """A target takes along what it waits for and what it forces, and nothing else."""
 
+from dataclasses import replace
+
 from gpuplan.flow.target import only
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, Step, Unmanaged, Verb
@@ -36,6 +38,15 @@ def test_a_container_takes_its_slice_along() -> None:
 def test_a_guard_for_something_else_does_not_refuse_it() -> None:
     assert only(node(), ["n/container/one"]).unmanaged[0].guard == ""
     assert only(node(), ["*/container/other"]).unmanaged[0].guard == "unmanaged-container"
+
+
+def test_a_guard_counts_for_what_a_target_takes_along() -> None:
+    """The slice in the way is of the GPU that the container takes along, and is named by a part of it."""
+    stranger = Unmanaged(GPU.part("7g.80gb at 0"), "not ours", GPU.part("a"), "unmanaged-slice")
+    guarded = replace(node(), unmanaged=(stranger,))
+    assert only(guarded, ["n/container/one"]).unmanaged == (stranger,)
+    assert only(guarded, ["n/gpu/a100-0"]).unmanaged == (stranger,)
+    assert only(guarded, ["n/container/other"]).unmanaged[0].guard == ""
 
 
 def test_what_follows_from_a_target_comes_along() -> None:

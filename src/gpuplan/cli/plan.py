@@ -37,9 +37,13 @@ def plan(
     change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target)
     code = of_plan(change_set, detailed_exitcode)
     planning.show(change_set, voice, partial=bool(target))
-    voice.tell(refusals(change_set, ()))
+    vetoes = refusals(change_set, ())
+    voice.tell(vetoes)
+    if vetoes and code in (Exit.DONE, Exit.CHANGES):
+        code = Exit.REFUSED
     if out and code is not Exit.ERROR:
         saved_file.write(out, change_set, inventory)
-        voice.show([paragraph(f"Saved. To apply exactly this: gpuplan apply {out}")])
+        words = "Saved. A guard refuses to apply it" if vetoes else "Saved. To apply exactly this"
+        voice.show([paragraph(f"{words}: gpuplan apply {out}")])
     voice.answer({**whole(change_set), "inventory": inventory}, code)
     return code

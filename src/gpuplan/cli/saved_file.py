@@ -54,7 +54,7 @@ def write(path: str, change_set: ChangeSet, inventory: str) -> None:
     from gpuplan.cli.voice import as_json_text
     from gpuplan.views.json_change_set import change_set as whole
 
-    document: Mapping[str, Json] = {**whole(change_set), "inventory": inventory}
+    document: Mapping[str, Json] = {**whole(change_set), "inventory": str(Path(inventory).absolute())}
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

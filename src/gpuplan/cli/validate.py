@@ -9,6 +9,7 @@ from gpuplan.model.diagnostic import Exit
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
+    from gpuplan.cli.voice import Voice
 
 
 def validate(
@@ -32,7 +33,7 @@ def validate(
     if inventory:
         inputs = read_inputs(plan, inventory, var, var_file)
         voice.tell(inputs.warnings)
-        resources = _resources(inputs)
+        resources = _resources(inputs, voice)
         hosts = count(len(inputs.inventory.hosts), "node")
         words = f"Valid: {count(resources, 'resource')} on {hosts}."
     else:
@@ -43,8 +44,9 @@ def validate(
     return Exit.DONE
 
 
-def _resources(inputs: Inputs) -> int:
+def _resources(inputs: Inputs, voice: Voice) -> int:
     from gpuplan.flow.desire import desire
 
     wishes = desire(inputs.plan, inputs.inventory.hosts)
-    return sum(len(wished) for wished in wishes.values())
+    voice.tell([warning for wish in wishes.values() for warning in wish.warnings])
+    return sum(len(wish.desired) for wish in wishes.values())

@@ -17,8 +17,11 @@ from gpuplan.flow.hands import NodeHands
 from gpuplan.flow.journal import Journal, now
 from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.records import read_record
+from gpuplan.flow.redact import redactor
 from gpuplan.flow.stale import moved
 from gpuplan.flow.steps import Runner
+from gpuplan.flow.target import unguarded
+from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.event import Listener
@@ -52,6 +55,9 @@ def apply_node(host: Host, node: NodeChanges, run: Run) -> NodeOutcome:
             return _under_lock(session, node, run)
     except Problem as problem:
         return NodeOutcome(host.name, diagnostics=problem.diagnostics, exit_code=problem.exit_code)
+    except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what was done on the others
+        told = unforeseen(host.name, fault, f"Applying to {host.name}")
+        return NodeOutcome(host.name, diagnostics=(told,), exit_code=Exit.ERROR)
 
 
 @contextmanager
@@ -74,23 +80,30 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     if refused is not None:
         return refused
     ledger = Ledger(session, read_record(snapshot, run.change_set.plan), run.change_set.run, run.who)
+    whole = {change.address for change in node.changes} == {change.address for change in fresh.changes}
     if not node.changes:
-        return _conclude(node, _settled(session, ledger, fresh, run), (), run)
-    outcomes = _do(session, node, run, ledger)
+        _settle(session, ledger, fresh, run)
+        return _conclude(node, fresh, (), run, whole)
+    journal = Journal(session, run.change_set.plan, run.change_set.run)
+    outcomes = _do(session, node, run, ledger, journal)
     try:
         last = _compare(node, session.ask(Question(run.change_set.plan)), run)
-        return _conclude(node, _settled(session, ledger, last, run), outcomes, run)
+        _settle(session, ledger, last, run)
+        outcome = _conclude(node, last, outcomes, run, whole)
+        journal.ends(outcome.exit_code)
     except Problem as problem:
         return NodeOutcome(node.node, outcomes, problem.diagnostics, Exit.ERROR)
+    return outcome
 
 
-def _settled(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> NodeChanges:
+def _settle(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> None:
+    """Bring the record up to the last look; of a plan file of which nothing is left, it goes."""
     ledger.settle(last)
-    if run.change_set.destroy and not ledger.record.resources:
+    left = ledger.record.resources or ledger.record.remembered or last.changes or last.unknown
+    if run.change_set.destroy and not left:
         session.agent("record.remove", plan=run.change_set.plan)
     else:
         ledger.write()
-    return last
 
 
 def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
@@ -102,24 +115,24 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
         return NodeOutcome(node.node, diagnostics=problems, exit_code=Exit.ERROR)
     if differences := moved(node, fresh):
         return NodeOutcome(node.node, diagnostics=differences, exit_code=Exit.STALE)
-    if vetoes := node_refusals(node, run.allow):
+    guarded = unguarded(fresh, [change.address for change in node.changes])
+    if vetoes := node_refusals(guarded, run.allow):
         return NodeOutcome(node.node, diagnostics=vetoes, exit_code=Exit.REFUSED)
     return None
 
 
-def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger) -> tuple[StepOutcome, ...]:
-    journal = Journal(session, run.change_set.plan, run.change_set.run)
+def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
     journal.begins(run.who, len(node.order))
     hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets)
-    outcomes = Runner(node, hands, journal, ledger, run.listen, run.stop).run()
-    if all(each.status is Status.DONE for each in outcomes):
-        journal.ends(Exit.DONE)
-    return outcomes
+    return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 
-def _conclude(node: NodeChanges, last: NodeChanges, outcomes: tuple[StepOutcome, ...], run: Run) -> NodeOutcome:
+def _conclude(
+    node: NodeChanges, last: NodeChanges, outcomes: tuple[StepOutcome, ...], run: Run, whole: bool
+) -> NodeOutcome:
+    """`whole` = all changes of the node were to be applied, so that whatever still differs was not to be left."""
     planned = {change.address for change in node.changes}
-    remaining = tuple(change for change in last.changes if change.address in planned)
+    remaining = tuple(change for change in last.changes if whole or change.address in planned)
     failed = any(outcome.status is not Status.DONE for outcome in outcomes)
     problems = faults(last.diagnostics)
     if remaining and not failed:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuplan.flow.order import in_order
 from gpuplan.flow.records import read_record
+from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.kinds import ROOMS
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Comparison, Origin, Unknown
@@ -28,11 +29,20 @@ def compare(desired: Sequence[Desired], snapshot: Snapshot, plan: str, secrets: 
         record = read_record(snapshot, plan)
     except Problem as problem:
         return unread(snapshot.node, problem.diagnostics, desired)
+    try:
+        return _rooms(desired, snapshot, record, secrets)
+    except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
+        return unread(snapshot.node, [unforeseen(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
+
+
+def _rooms(
+    desired: Sequence[Desired], snapshot: Snapshot, record: Record, secrets: Mapping[str, Secret]
+) -> NodeChanges:
     bindings: dict[Address, str | Later] = {}
     disturbed: dict[Address, str] = {}
     comparisons: list[Comparison] = []
     for room in ROOMS:
-        circumstances = Circumstances(snapshot.node, plan, record, dict(bindings), dict(disturbed), secrets)
+        circumstances = Circumstances(snapshot.node, record.plan, record, dict(bindings), dict(disturbed), secrets)
         wanted = [each for each in desired if each.address.kind == room.kind]
         comparison = room.compare(wanted, snapshot, circumstances)
         bindings.update(comparison.bindings)
@@ -106,7 +116,11 @@ def _origin(address: Address, digests: Mapping[Address, str], record: Record) ->
 def dependants(changes: Sequence[Change], root: Change) -> tuple[Address, ...]:
     """The resources that change only because `root` does, directly or through others."""
     causes = {change.address: change.cause for change in changes}
-    return tuple(change.address for change in changes if change.cause and _root(change.address, causes) == root.address)
+    return tuple(
+        change.address
+        for change in changes
+        if change.address != root.address and _root(change.address, causes) == root.address
+    )
 
 
 def roots(changes: Sequence[Change]) -> tuple[Change, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.kinds import ROOMS
@@ -13,21 +14,31 @@ from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json
 
 
-def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, tuple[Desired, ...]]:
+@dataclass(frozen=True)
+class Wish:
+    """What the plan file implies for one host, and what the rooms warn of."""
+
+    desired: tuple[Desired, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, Wish]:
     """What the plan file implies for each host, by host name.
 
     Raises:
         Problem: with every fault of every room on every host, each told once.
     """
-    wishes: dict[str, tuple[Desired, ...]] = {}
+    wishes: dict[str, Wish] = {}
     faults: dict[Diagnostic, None] = {}
     for host in hosts:
         found: list[Desired] = []
+        told: list[Diagnostic] = []
         for room in ROOMS:
             desired, diagnostics = room.spec(plan, host)
             found.extend(desired)
-            faults.update(dict.fromkeys(diagnostics))
-        wishes[host.name] = tuple(found)
+            told.extend(diagnostics)
+        faults.update(dict.fromkeys(told))
+        wishes[host.name] = Wish(tuple(found), tuple(told))
     if any(fault.severity is Severity.ERROR for fault in faults):
         raise Problem(tuple(faults))
     return wishes

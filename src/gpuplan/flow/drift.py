@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from fnmatch import fnmatchcase
 
 from gpuplan.flow.compare import compare, dependants, roots
@@ -28,8 +28,13 @@ def findings(
     plan: str,
     secrets: Mapping[str, Secret],
     ignore: Sequence[Ignore],
+    today: date,
 ) -> NodeFindings:
-    """What one node's drift check says: the record against the node, and the plan file against the record."""
+    """What one node's drift check says: the record against the node, and the plan file against the record.
+
+    `ignore` rules hold until the end of their day; `today` is in UTC.
+    """
+    ignore = [rule for rule in ignore if rule.until is None or date.fromisoformat(rule.until) >= today]
     if holder := _holder(snapshot):
         return NodeFindings(snapshot.node, busy=holder)
     try:
@@ -38,8 +43,7 @@ def findings(
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
     found = compare(as_recorded(record), snapshot, plan, secrets)
-    applied = [change for change in roots(found.changes) if change.address in record.resources]
-    kept, suppressed = _judge(applied, found.changes, ignore)
+    kept, suppressed = _judge(found.changes, record, ignore)
     return NodeFindings(
         node=snapshot.node,
         drift=kept,
@@ -51,18 +55,28 @@ def findings(
     )
 
 
-def _judge(
-    applied: Sequence[Change], changes: Sequence[Change], ignore: Sequence[Ignore]
-) -> tuple[tuple[Drift, ...], int]:
-    """The root changes that no rule holds back, each with what follows from it, and how many fields were held back."""
+def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[Ignore]) -> tuple[tuple[Drift, ...], int]:
+    """The root changes that no rule holds back, each with what follows from it, and how many fields were held back.
+
+    Where a root is held back, or was never applied, what follows from it stands for itself.
+    """
     kept: list[Drift] = []
     suppressed = 0
-    for change in applied:
+    for change in roots(changes):
         visible = _visible(change, ignore)
         suppressed += len(change.fields) - len(visible.fields)
-        if visible.fields or not change.fields:
+        if change.address in record.resources and (visible.fields or not change.fields):
             kept.append(Drift(visible, dependants(changes, change)))
+        else:
+            more, held_back = _judge(_below(changes, change), record, ignore)
+            kept.extend(more)
+            suppressed += held_back
     return tuple(kept), suppressed
+
+
+def _below(changes: Sequence[Change], root: Change) -> tuple[Change, ...]:
+    below = set(dependants(changes, root))
+    return tuple(change for change in changes if change.address in below)
 
 
 def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:
@@ -73,14 +87,7 @@ def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:
 
 
 def _ignored(address: Address, field: str, ignore: Sequence[Ignore]) -> bool:
-    return any(
-        fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) and not _expired(rule)
-        for rule in ignore
-    )
-
-
-def _expired(rule: Ignore) -> bool:
-    return rule.until is not None and date.fromisoformat(rule.until) < datetime.now(UTC).date()
+    return any(fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) for rule in ignore)
 
 
 def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple[Unmanaged, ...]:

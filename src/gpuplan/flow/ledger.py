@@ -44,13 +44,22 @@ class Ledger:
         self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
 
     def settle(self, last: NodeChanges) -> None:
-        """Record everything that the last look found to be as desired, and who else is there."""
-        still = {change.address for change in last.changes} | {each.address for each in last.unknown}
+        """Record everything that the last look found to be as desired, and who else is there.
+
+        Of a node that the last look could not read nothing is known, and so nothing is recorded.
+        """
+        if any(each.address.kind == "node" for each in last.unknown):
+            return
+        open_ones = [*(change.address for change in last.changes), *(each.address for each in last.unknown)]
+
+        def settled(address: Address) -> bool:
+            return not any(one.covers(address) or address.covers(one) for one in open_ones)
+
         wanted: Mapping[Address, Desired] = {each.address: each for each in last.desired}
         for address, desired in wanted.items():
-            if address not in still:
+            if settled(address):
                 self.applied(desired)
-        for address in [each for each in self.record.resources if each not in wanted and each not in still]:
+        for address in [each for each in self.record.resources if each not in wanted and settled(each)]:
             self.removed(address)
         bystanders = sorted({f"{each.address.kind}/{each.address.name}" for each in last.unmanaged})
         self.record = replace(self.record, bystanders=tuple(bystanders))

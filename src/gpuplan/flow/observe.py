@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.event import Asked, Asking, Listener
 from gpuplan.model.inventory import Host
@@ -49,6 +50,10 @@ def ask(host: Host, question: Question, listen: Listener) -> Answer:
     except Problem as problem:
         listen(Asked(host.name, time.monotonic() - started, problem.diagnostics[0].summary))
         return Answer(host, None, problem.diagnostics)
+    except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others say
+        told = unforeseen(host.name, fault, f"Asking {host.name}")
+        listen(Asked(host.name, time.monotonic() - started, told.summary))
+        return Answer(host, None, (told,))
     listen(Asked(host.name, time.monotonic() - started))
     return Answer(host, snapshot)
 

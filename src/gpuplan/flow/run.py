@@ -6,11 +6,13 @@ import secrets as random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gpuplan.flow.apply import Run, apply_node
 from gpuplan.flow.compare import compare, unread
-from gpuplan.flow.desire import desire, secret_references
+from gpuplan.flow.desire import Wish, desire, secret_references
 from gpuplan.flow.drift import findings
 from gpuplan.flow.guard import refusals
 from gpuplan.flow.journal import now
@@ -18,13 +20,14 @@ from gpuplan.flow.observe import Answer, at_once, observe
 from gpuplan.flow.target import only
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.intent.secrets import find, reveal
-from gpuplan.model.changeset import ChangeSet
+from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.event import Listener, silent
 from gpuplan.model.finding import NodeFindings, Report
 from gpuplan.model.inventory import Host, Inventory
 from gpuplan.model.outcome import NodeOutcome
 from gpuplan.model.resource import Desired
+from gpuplan.model.value import Secret
 from gpuplan.reach.session import Question
 
 __all__ = ["apply", "drift", "plan", "refusals"]
@@ -46,18 +49,13 @@ def plan(
         Problem: the plan file itself is at fault, or a secret that it names is not to be had.
     """
     hosts = inventory.hosts
-    wishes: Mapping[str, Sequence[Desired]] = {} if destroy else desire(plan_file, hosts)
+    wishes: Mapping[str, Wish] = {} if destroy else desire(plan_file, hosts)
     revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
     answers = observe(hosts, Question(plan_file.name), listen)
-    nodes = tuple(
-        unread(answer.host.name, answer.problems, wishes.get(answer.host.name, ()))
-        if answer.snapshot is None
-        else compare(wishes.get(answer.host.name, ()), answer.snapshot, plan_file.name, revealed)
-        for answer in answers
-    )
+    nodes = tuple(_node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed) for answer in answers)
     return ChangeSet(
         plan=plan_file.name,
-        plan_file=plan_file.path,
+        plan_file=str(base_dir / Path(plan_file.path).name),
         run=random.token_hex(6),
         created=now(),
         nodes=tuple(only(node, targets) for node in nodes),
@@ -109,18 +107,27 @@ def drift(
     revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
     answers = observe(inventory.hosts, Question(plan_file.name), listen)
 
+    today = datetime.now(UTC).date()
+
     def check(answer: Answer) -> NodeFindings:
-        desired = wishes[answer.host.name]
+        desired = wishes[answer.host.name].desired
         if answer.snapshot is None:
             return NodeFindings(answer.host.name, unknown=unread(answer.host.name, answer.problems, desired).unknown)
-        return findings(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore)
+        return findings(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore, today)
 
     nodes = tuple(check(answer) for answer in answers)
     return Report(plan_file.name, now(), time.monotonic() - started, nodes)
 
 
-def _all(wishes: Mapping[str, Sequence[Desired]]) -> list[Desired]:
-    return [each for desired in wishes.values() for each in desired]
+def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret]) -> NodeChanges:
+    if answer.snapshot is None:
+        return unread(answer.host.name, answer.problems, wish.desired)
+    node = compare(wish.desired, answer.snapshot, plan, revealed)
+    return replace(node, diagnostics=(*wish.warnings, *node.diagnostics))
+
+
+def _all(wishes: Mapping[str, Wish]) -> list[Desired]:
+    return [each for wish in wishes.values() for each in wish.desired]
 
 
 def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:

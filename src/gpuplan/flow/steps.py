@@ -10,6 +10,8 @@ from dataclasses import replace
 from gpuplan.flow.journal import Journal
 from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.order import waits_for
+from gpuplan.flow.redact import Redactor, redacted
+from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.kinds import ROOMS
 from gpuplan.kinds.room import Hands
 from gpuplan.model.change import Action, Step
@@ -32,6 +34,7 @@ class Runner:
         ledger: Ledger,
         listen: Listener,
         stop: threading.Event,
+        redact: Redactor,
     ) -> None:
         self._node = node
         self._hands = hands
@@ -39,6 +42,7 @@ class Runner:
         self._ledger = ledger
         self._listen = listen
         self._stop = stop
+        self._redact = redact
         self._lost = False
         self._changes = {step.id: change for change in node.changes for step in change.steps}
         self._steps = {step.id: step for change in node.changes for step in change.steps}
@@ -65,14 +69,14 @@ class Runner:
         siblings = [each.id for each in self._changes[step.id].steps if each.id in self._outcomes]
         if not all(self._done(name) for name in siblings):
             return "an earlier step of the same resource was not done"
-        unread = self._unread(step)
+        unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
         return f"{unread} could not be read" if unread else ""
 
     def _done(self, name: str) -> bool:
         return name in self._outcomes and self._outcomes[name].status is Status.DONE
 
     def _unread(self, step: Step) -> str:
-        touched = (*step.uses, *step.makes, *step.frees)
+        touched = (*step.uses, *step.makes, *step.releases, *step.frees)
         for unknown in self._node.unknown:
             if any(unknown.address.covers(one) or one.covers(unknown.address) for one in touched):
                 return str(unknown.address)
@@ -82,7 +86,7 @@ class Runner:
         self._listen(StepStarted(self._node.node, step.id, step.title, number, len(self._node.order)))
         started = time.monotonic()
         transcript: list[str] = []
-        problems = self._attempt(step, transcript)
+        problems = tuple(redacted(each, self._redact) for each in self._attempt(step, transcript))
         outcome = StepOutcome(
             step.id,
             step.title,
@@ -95,8 +99,9 @@ class Runner:
 
     def _attempt(self, step: Step, transcript: list[str]) -> tuple[Diagnostic, ...]:
         def tell(text: str) -> None:
-            transcript.append(text)
-            self._listen(StepProgress(self._node.node, step.id, text))
+            said = self._redact(text)
+            transcript.append(said)
+            self._listen(StepProgress(self._node.node, step.id, said))
 
         try:
             self._journal.step_begins(step.id, step.title)
@@ -107,7 +112,7 @@ class Runner:
         except Problem as problem:
             return problem.diagnostics
         except Exception as fault:  # noqa: BLE001 - one step's fault must not hide what the others did
-            return (_unforeseen(step, fault),)
+            return (unforeseen(str(step.address), fault, f"“{step.title}”"),)
         return ()
 
     def _kept(self, step: Step, outcome: StepOutcome) -> StepOutcome:
@@ -135,12 +140,3 @@ class Runner:
 
 def _skipped(step: Step, why: str) -> StepOutcome:
     return StepOutcome(step.id, step.title, Status.SKIPPED, transcript=(f"skipped: {why}",))
-
-
-def _unforeseen(step: Step, fault: Exception) -> Diagnostic:
-    return Diagnostic(
-        "A step failed in an unforeseen way",
-        f"“{step.title}” ended with {type(fault).__name__}: {fault}.",
-        "Look at the node, then run gpuplan plan to see how far it came; please report this.",
-        address=str(step.address),
-    )

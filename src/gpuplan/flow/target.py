@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from gpuplan.flow.order import in_order, waits_for
 from gpuplan.model.address import Address
-from gpuplan.model.change import Change
+from gpuplan.model.change import Change, Unmanaged
 from gpuplan.model.changeset import NodeChanges
 
 
@@ -20,11 +20,19 @@ def only(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
     while (more := _entailed(node.changes, kept)) - kept:
         kept |= more
     changes = tuple(change for change in node.changes if change.address in kept)
-    unmanaged = tuple(
-        each if each.in_the_way_of is None or matches(each.in_the_way_of, targets) else replace(each, guard="")
-        for each in node.unmanaged
-    )
-    return replace(node, changes=changes, order=in_order(changes), unmanaged=unmanaged)
+    return unguarded(replace(node, changes=changes, order=in_order(changes)), kept)
+
+
+def unguarded(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:
+    """The same node without the guards of what is in nobody's way as long as only `kept` changes."""
+    unmanaged = tuple(each if _concerns(each, kept) else replace(each, guard="") for each in node.unmanaged)
+    return replace(node, unmanaged=unmanaged)
+
+
+def _concerns(stranger: Unmanaged, kept: Collection[Address]) -> bool:
+    """True where one of the changes that stay has to do with it; only then may its guard be left out."""
+    concerned = [stranger.address, *([stranger.in_the_way_of] if stranger.in_the_way_of else [])]
+    return any(one.covers(each) or each.covers(one) for one in concerned for each in kept)
 
 
 def matches(address: Address, targets: Sequence[str]) -> bool:
