@@ -72,6 +72,19 @@ def test_the_engines_own_words_are_kept(asking: Asking) -> None:
     assert "layer does not exist" in asking.probe("docker")["error"]["text"]
 
 
+@pytest.mark.parametrize("path", ["/version", "/info", "/containers/json?all=1", "/images/json"])
+def test_what_is_always_there_and_is_not_found_is_an_error(running: Asking, path: str) -> None:
+    running.node.engine_answers[path] = (404, {"message": "page not found"})
+    error = running.probe("docker")["error"]
+    assert error["code"] == "docker_error"
+    assert "page not found" in error["text"]
+
+
+def test_a_list_that_is_not_found_is_no_empty_list_of_servers(running: Asking) -> None:
+    running.node.engine_answers["/containers/json"] = (404, {"message": "page not found"})
+    assert running.probe("triton")["error"]["code"] == "docker_error"
+
+
 def test_a_server_tells_its_models(running: Asking) -> None:
     assert running.value("triton")["servers"] == [
         {

@@ -201,3 +201,48 @@ def test_a_hash_is_kept_until_the_file_moves(asking: Asking, monkeypatch: pytest
     assert manifest(asking)["files"]["a"]["sha256"] not in ("kept", right)
     kept.write_text("{")
     assert manifest(asking)["files"]["a"]["size"] == 3
+
+
+@pytest.mark.parametrize("unreadable", ["models/m", "models/m/1", "models/m/1/deep", "models"])
+def test_a_directory_that_cannot_be_listed_is_not_empty(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch, unreadable: str
+) -> None:
+    asking.switch("m", {"1/deep/a": b"one"})
+    damaged = os.path.realpath(repository(asking) / unreadable)
+
+    def failing(kind: str) -> None:
+        real = getattr(os, kind)
+
+        def look(path: str) -> object:
+            if os.path.realpath(path) == damaged:
+                raise OSError(5, "Input/output error", path)
+            return real(path)
+
+        monkeypatch.setattr(os, kind, look)
+
+    failing("scandir")
+    failing("listdir")
+    error = asking.probe("repository")["error"]
+    assert error["code"] == "unexpected"
+    assert "Input/output error" in error["text"]
+
+
+def test_blobs_that_cannot_be_listed_are_not_said_to_be_collected(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asking.ok("blob.collect") == {"removed": 0, "bytes": 0}
+
+    def damaged(path: str) -> None:
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr(os, "scandir", damaged)
+    assert asking.refused("blob.collect") == "unexpected"
+
+
+def test_a_link_that_leads_nowhere_has_no_files(asking: Asking) -> None:
+    asking.switch("m", {"a": b"one"})
+    for name in ("lost", "file"):
+        (repository(asking) / "models" / name).symlink_to(f"../{name}")
+    (repository(asking) / "file").write_text("x")
+    assert manifest(asking, "lost") == {"content": None, "files": {}}
+    assert manifest(asking, "file") == {"content": None, "files": {}}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from . import paths
 from .failure import Failure
-from .files import PRIVATE, make_directory, remove_tree, sync_directory, write_all
+from .files import PRIVATE, make_directory, remove_tree, sync_directory, walk, write_all
 
 PIECE = 1 << 20
 MODE = 0o644
@@ -75,7 +75,7 @@ class Blobs:
     def collect(self) -> dict[str, object]:
         """Remove blobs with no other hard link: no repository of any plan uses them."""
         removed = freed = 0
-        for directory, _, names in os.walk(paths.blobs(self._root)):
+        for directory, _, names in walk(paths.blobs(self._root)):
             for name in names:
                 path = os.path.join(directory, name)
                 state = os.lstat(path)

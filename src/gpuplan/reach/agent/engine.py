@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from typing import Any
 
 from .failure import Failure
 from .world import World
+
+
+class Absent(Failure):
+    """The engine knows no such thing; from a list, that is a failure like any other."""
 
 
 def probe(world: World) -> dict[str, object]:
@@ -26,9 +31,10 @@ def containers(world: World, listing: str) -> list[Any]:
 
 
 def get(world: World, path: str) -> Any:
-    """One answer of the engine; None where it says that there is no such thing.
+    """One answer of the engine.
 
-    Raises Failure with no_docker, docker_refused, no_permission or docker_error.
+    Raises Failure with no_docker, docker_refused, no_permission, too_large or docker_error; Absent where it says that
+    there is no such thing.
     """
     try:
         status, body = world.engine("GET", path)
@@ -36,10 +42,9 @@ def get(world: World, path: str) -> Any:
         raise Failure("no_docker", "there is no engine socket: {}".format(error)) from error
     except (ConnectionError, socket.timeout) as error:
         raise Failure("docker_refused", "the engine does not answer: {}".format(error)) from error
-    if status == 404:
-        return None
     if status >= 400:
-        raise Failure("docker_error", "GET {}: {} {}".format(path, status, _message(body)))
+        kind = Absent if status == 404 else Failure
+        raise kind("docker_error", "GET {}: {} {}".format(path, status, _message(body)))
     return json.loads(body)
 
 
@@ -49,8 +54,11 @@ def _ids(listed: Any) -> list[str]:
 
 def _inspected(world: World, path: str, ids: list[str]) -> list[Any]:
     """Inspect each; what went away since it was listed is not there."""
-    found = (get(world, path.format(each)) for each in ids)
-    return [each for each in found if each is not None]
+    found = []
+    for each in ids:
+        with contextlib.suppress(Absent):
+            found.append(get(world, path.format(each)))
+    return found
 
 
 def _message(body: bytes) -> str:

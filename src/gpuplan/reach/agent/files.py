@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 
 PRIVATE = 0o700
 OPEN = 0o755
@@ -52,6 +53,19 @@ def write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]
+
+
+def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """os.walk, but a directory that cannot be listed is an OSError, where os.walk shows it empty.
+
+    Nothing where there is no directory at `top`.
+    """
+
+    def tell(error: OSError) -> None:
+        if error.filename != top or not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise error
+
+    return os.walk(top, onerror=tell)
 
 
 def sync_directory(path: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from . import paths
 from .blobs import hash_file
-from .files import write_atomically
+from .files import walk, write_atomically
 from .repository import load_models
 from .world import World
 
@@ -74,7 +74,7 @@ def _repository(here: str, hashes: Hashes) -> dict[str, object]:
 
 
 def _model(path: str, hashes: Hashes) -> dict[str, object]:
-    """One model; its own link is followed, links inside it are not."""
+    """One model; its own link is followed, links inside it are not. A link that leads nowhere has no files."""
     return {"content": _content(path), "files": dict(_files(path, hashes))}
 
 
@@ -86,12 +86,12 @@ def _content(path: str) -> str | None:
     try:
         with open(beside, encoding="ascii") as file:
             return file.read()
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
 
 def _files(top: str, hashes: Hashes) -> Iterator[tuple[str, dict[str, object]]]:
-    for directory, folders, names in os.walk(top):
+    for directory, folders, names in walk(top):
         if not folders and not names and directory != top:
             yield os.path.relpath(directory, top) + "/", {"size": 0, "sha256": ""}
         for name in sorted(folders + names):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from . import paths
 from .blobs import Blobs
 from .failure import Failure
-from .files import OPEN, make_directory, remove_tree, sync_directory, write_atomically
+from .files import OPEN, make_directory, remove_tree, sync_directory, walk, write_atomically
 
 FLAG = "--load-model="
 
@@ -101,7 +101,7 @@ class Repositories:
                     os.link(paths.blob(self._root, digest), target)
             except (FileExistsError, NotADirectoryError) as error:
                 raise Failure("invalid", "{} is a file and a directory".format(path)) from error
-        for directory, _, _ in os.walk(building):
+        for directory, _, _ in walk(building):
             sync_directory(directory)
 
 
