@@ -18,7 +18,7 @@ from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
 from gpuplan.reach import bundle, sshconfig, transport
 from gpuplan.reach.channels import MOST
-from gpuplan.reach.session import Question
+from gpuplan.reach.session import PROBES, Question
 from gpuplan.reach.ssh import SshSession
 from tests.reach.ssh_server import SshServer, echo_server
 
@@ -108,7 +108,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_one_question_is_answered_whole(session: SshSession) -> None:
     snapshot = session.ask(Question("prod"))
     assert snapshot.node == "gpu-a1"
-    assert set(snapshot.probes) == {"host", "gpu", "docker", "triton", "repository", "record"}
+    assert set(snapshot.probes) == set(PROBES)
     assert snapshot.probe("host").value["uid"] == os.geteuid()
     assert snapshot.probe("record").error is None
     assert snapshot.probe("weather").error.code == "not_asked"

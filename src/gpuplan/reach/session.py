@@ -13,7 +13,7 @@ from gpuplan.model.value import JsonObject
 if TYPE_CHECKING:
     import docker
 
-PROBES = ("host", "gpu", "docker", "triton", "repository", "record")
+PROBES = ("host", "gpu", "docker", "triton", "repository", "record", "others")
 DEADLINES: Mapping[str, float] = {
     "host": 5.0,
     "gpu": 20.0,
@@ -21,6 +21,7 @@ DEADLINES: Mapping[str, float] = {
     "triton": 20.0,
     "repository": 120.0,
     "record": 5.0,
+    "others": 10.0,
 }
 """Seconds that each probe may take; a node that hangs in one is still heard about the others."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from . import engine, gpu, host, manifest, record, triton
+from . import engine, gpu, host, manifest, others, record, triton
 from .arguments import Arguments
 from .deadlines import run_all
 from .failure import Failure
@@ -22,6 +22,7 @@ PROBES: Mapping[str, Callable[[World, str], object]] = {
     "triton": lambda world, _: triton.probe(world),
     "repository": manifest.probe,
     "record": record.probe,
+    "others": others.probe,
 }
 
 

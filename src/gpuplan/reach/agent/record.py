@@ -11,27 +11,43 @@ from .failure import Failure
 from .files import PRIVATE, make_directory, remove_tree, write_all, write_atomically
 from .world import World
 
+LARGEST = 1 << 25
+"""Bytes of one record; a resource takes some thousand."""
+
 
 def probe(world: World, plan: str) -> object:
     """The value of the probe `record`: the record, or None where the plan was never applied."""
-    if not plan:
-        return None
+    return read(world.root, plan) if plan else None
+
+
+def read(root: str, plan: str) -> dict[str, object] | None:
+    """The record of a plan, or None where it was never applied.
+
+    Raises Failure `bad_record` where it is no JSON object, `too_large` where it cannot be of our writing.
+    """
+    path = _record(root, plan)
     try:
-        with open(_record(world.root, plan), encoding="utf-8") as file:
-            record = json.load(file)
+        with open(path, "rb") as file:
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise Failure("too_large", "{} is larger than {} MiB".format(path, LARGEST >> 20))
+        record = json.loads(text)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise Failure("bad_record", "{}: {}".format(_record(world.root, plan), error)) from error
+    except (ValueError, RecursionError) as error:
+        raise Failure("bad_record", "{}: {}".format(path, error)) from error
     if not isinstance(record, dict):
-        raise Failure("bad_record", "{} holds no object".format(_record(world.root, plan)))
+        raise Failure("bad_record", "{} holds no object".format(path))
     return record
 
 
 def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, object]:
     """Replace the record in one rename."""
+    text = json.dumps(record, sort_keys=True).encode()
+    if len(text) > LARGEST:
+        raise Failure("too_large", "the record is larger than {} MiB".format(LARGEST >> 20))
     make_directory(paths.plan(root, plan), PRIVATE, root)
-    write_atomically(_record(root, plan), json.dumps(record, sort_keys=True).encode(), 0o600)
+    write_atomically(_record(root, plan), text, 0o600)
     return {}
 
 
