@@ -101,6 +101,14 @@ def test_a_server_tells_its_models(running: Asking) -> None:
     ]
 
 
+def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
+    running.node.engine_answers["/version"] = (500, {"message": "x" * 100_000})
+    running.node.triton_answers["127.0.0.1:8100 GET /v2"] = (500, {"error": "x" * 100_000})
+    assert 1000 < len(running.probe("docker")["error"]["text"]) < 3000
+    (server,) = running.value("triton")["servers"]
+    assert 1000 < len(server["error"]["text"]) < 3000
+
+
 def test_a_server_that_does_not_answer_is_told_by_name(running: Asking) -> None:
     running.node.triton_answers["127.0.0.1:8100 GET /v2/health/live"] = ConnectionRefusedError(111, "refused")
     (server,) = running.value("triton")["servers"]

@@ -1,5 +1,6 @@
 """What the agent touches of a real node."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.reach.agent import world
+from gpuplan.reach.agent.failure import Failure
 from gpuplan.reach.agent.world import CONTAINER, World
 
 ID = "0123456789abcdef" * 4
@@ -92,3 +94,43 @@ def test_a_server_that_speaks_no_http_does_not_answer() -> None:
         with pytest.raises(OSError, match=r"HTTP|reset"):
             World().triton(f"127.0.0.1:{listener.getsockname()[1]}", "GET", "/v2", None, 5)
         thread.join()
+
+
+def answered(serve: bytes) -> socket.socket:
+    """A server for one request, which it answers with these bytes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        link, _ = listener.accept()
+        with link, contextlib.suppress(OSError):
+            link.recv(4096)
+            link.sendall(serve)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listener
+
+
+@pytest.mark.parametrize("size", [100, 101, 5000])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_answer_out_of_all_proportion_is_not_read(monkeypatch: pytest.MonkeyPatch, size: int, chunked: bool) -> None:
+    monkeypatch.setattr(world, "LARGEST", 100)
+    head = b"HTTP/1.1 200 OK\r\n"
+    body = b"x" * size
+    if chunked:
+        served = head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+    else:
+        served = head + b"Content-Length: %d\r\n\r\n%b" % (size, body)
+    with answered(served) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if size <= 100:
+            assert World().triton(address, "GET", "/v2", None, 5) == (200, body)
+        else:
+            with pytest.raises(Failure) as caught:
+                World().triton(address, "GET", "/v2", None, 5)
+            assert caught.value.code == "too_large"
+
+
+@pytest.mark.parametrize("rest", [b"Content-Length: 10\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"])
+def test_an_answer_that_breaks_off_is_none(rest: bytes) -> None:
+    with answered(b"HTTP/1.1 200 OK\r\n" + rest) as server, pytest.raises(ConnectionError):
+        World().triton(f"127.0.0.1:{server.getsockname()[1]}", "GET", "/v2", None, 5)

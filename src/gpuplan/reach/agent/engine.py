@@ -10,6 +10,9 @@ from typing import Any
 from .failure import Failure
 from .world import World
 
+LONGEST_MESSAGE = 2000
+"""Characters that are told of what was said in the place of an answer."""
+
 
 class Absent(Failure):
     """The engine knows no such thing; from a list, that is a failure like any other."""
@@ -63,6 +66,7 @@ def _inspected(world: World, path: str, ids: list[str]) -> list[Any]:
 
 def _message(body: bytes) -> str:
     try:
-        return str(json.loads(body)["message"])
+        said = str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace").strip()
+        said = body.decode(errors="replace").strip()
+    return said[:LONGEST_MESSAGE]

@@ -85,7 +85,7 @@ def _content(path: str) -> str | None:
     beside = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path))) + ".content"
     try:
         with open(beside, encoding="ascii") as file:
-            return file.read()
+            return file.read(LONGEST_TEXT)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
@@ -112,7 +112,7 @@ def _text(path: str, size: int) -> dict[str, object]:
         return {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            return {"text": file.read()}
+            return {"text": file.read(LONGEST_TEXT)}
     except ValueError:
         return {}
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .deadlines import run_all
-from .engine import containers
+from .engine import LONGEST_MESSAGE, containers
 from .failure import Failure
 from .world import World
 
@@ -102,7 +102,7 @@ def _configs(world: World, where: str, index: Sequence[Mapping[str, Any]]) -> di
 def _json(world: World, where: str, method: str, path: str) -> Any:
     status, body = _ask(world, where, method, path)
     if status != 200:
-        said = body.decode(errors="replace").strip()
+        said = body.decode(errors="replace").strip()[:LONGEST_MESSAGE]
         raise Failure("unexpected", "{} {}: {} {}".format(method, path, status, said))
     return json.loads(body)
 

@@ -9,9 +9,13 @@ import re
 import socket
 from typing import Any
 
+from .failure import Failure
+
 DOCKER_SOCKET = "/var/run/docker.sock"
 PATIENCE = 30.0
 """Seconds that one read from the engine may take; the probe's own deadline is usually shorter."""
+LARGEST = 1 << 26
+"""Bytes of one answer of the engine or of a model server; the list of thousands of images has a few million."""
 CONTAINER = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
 """The container's id in /proc/PID/cgroup: `/docker/ID`, or `/system.slice/docker-ID.scope` where systemd has it."""
 
@@ -35,23 +39,28 @@ class World:
         """One HTTP request to the Docker engine.
 
         Raises FileNotFoundError where there is no socket, ConnectionRefusedError where nobody answers,
-        PermissionError where this user may not ask.
+        PermissionError where this user may not ask, Failure `too_large` where the answer is out of all proportion.
         """
         connection = _EngineConnection(DOCKER_SOCKET)
         try:
             connection.request(method, path)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, _whole(answer)
+        except http.client.HTTPException as error:
+            raise ConnectionError("it broke off: {}".format(type(error).__name__)) from error
         finally:
             connection.close()
 
     def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
-        """One HTTP request to a model server at `host:port`; raises OSError where it does not answer."""
+        """One HTTP request to a model server at `host:port`.
+
+        Raises OSError where it does not answer, Failure `too_large` where the answer is out of all proportion.
+        """
         connection = http.client.HTTPConnection(address, timeout=timeout)
         try:
             connection.request(method, path, body=body)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, _whole(answer)
         except http.client.HTTPException as error:
             raise ConnectionError("not an HTTP server: {}".format(type(error).__name__)) from error
         finally:
@@ -75,6 +84,16 @@ class World:
         name = os.path.basename(arguments[0]) or _first_line("/proc/{}/comm".format(pid))
         found = CONTAINER.search(_read("/proc/{}/cgroup".format(pid)))
         return {"name": name, "container": found.group(1) if found else None}
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    """The body of an answer, all of it, and never more than there is room for."""
+    body = answer.read(LARGEST + 1)
+    if len(body) > LARGEST:
+        raise Failure("too_large", "the answer is larger than {} MiB".format(LARGEST >> 20))
+    if answer.length:  # what its head promised and did not come; read(n) takes an early end for the end
+        raise http.client.IncompleteRead(body, answer.length)
+    return body
 
 
 class _EngineConnection(http.client.HTTPConnection):
