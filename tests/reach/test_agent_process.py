@@ -5,7 +5,8 @@ from collections import deque
 
 import pytest
 
-from gpuplan.model.diagnostic import Problem, Refused
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
+from gpuplan.reach import conversation
 from gpuplan.reach.agent_process import AgentProcess
 from gpuplan.reach.bundle import agent_program
 from gpuplan.reach.session import Question
@@ -22,11 +23,13 @@ class Written:
         self.said = complaint
         self.exit = status
         self.closed = False
+        self.waited: list[float] = []
 
     def send(self, data: bytes) -> None:
         self.sent += data
 
     def receive(self, timeout: float) -> bytes:
+        self.waited.append(timeout)
         answer = self.answers.popleft() if self.answers else b""
         if isinstance(answer, BaseException):
             raise answer
@@ -101,6 +104,113 @@ def test_the_agents_last_words_are_told() -> None:
     pipe = Written(HELLO, b"", complaint="MemoryError\n")
     with pytest.raises(Problem, match="MemoryError"):
         AgentProcess("n", pipe).call("record.write", {})
+    assert pipe.closed
+
+
+def told(*answers: bytes, operation: str = "", **arguments: object) -> Diagnostic:
+    """What is said of these answers; the conversation has ended with them."""
+    pipe = Written(HELLO, *answers)
+    agent = AgentProcess("n", pipe)
+    with pytest.raises(ConnectionLost) as caught:
+        agent.call(operation, arguments) if operation else agent.ask(Question("prod", ["host"]))
+    assert pipe.closed
+    assert caught.value.exit_code is Exit.UNREAD
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.address == "n"
+    assert diagnostic.fix
+    return diagnostic
+
+
+SNAPSHOT = {"format": 1, "asked_at": "now", "seconds": 1, "probes": {}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "nonsense",
+        "[" * 100_000,
+        "[]",
+        "{}",
+        '{"ok": null}',
+        '{"error": null}',
+        '{"error": {"code": "busy"}}',
+        '{"error": {"code": 5, "text": "x"}}',
+        *(
+            json.dumps({"ok": {**SNAPSHOT, **change}})
+            for change in (
+                {"probes": None},
+                {"probes": {"host": []}},
+                {"probes": {"host": {"seconds": 1}}},
+                {"probes": {"host": {"seconds": "1", "value": 1}}},
+                {"probes": {"host": {"value": 1}}},
+                {"probes": {"host": {"seconds": 1, "error": {}}}},
+                {"seconds": True},
+                {"asked_at": None},
+            )
+        ),
+        json.dumps({"ok": {}}),
+    ],
+)
+def test_a_malformed_answer_is_told_as_such(answer: str) -> None:
+    assert told(answer.encode() + b"\n").summary == "The agent's answer could not be understood"
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        ("lock.take", {}),
+        ("lock.take", {"taken": 1}),
+        ("lock.take", {"taken": False, "holder": "me"}),
+        ("mig.set_mode", {"status": 0, "current": True}),
+        ("mig.create", {"instance": "1", "mig_uuid": "MIG-1"}),
+        ("mig.create_compute", {"mig_uuid": None}),
+        ("blob.missing", {"missing": [1]}),
+        ("blob.missing", {"missing": "abc"}),
+        ("blob.collect", {"removed": 1}),
+        ("repository.prepare", {}),
+        ("repository.load_at_start", {"load_models": {}}),
+        ("record.write", []),
+    ],
+)
+def test_an_answer_has_the_fields_of_its_operation(operation: str, answer: object) -> None:
+    diagnostic = told(json.dumps({"ok": answer}).encode() + b"\n", operation=operation)
+    assert diagnostic.summary == "The agent's answer could not be understood"
+    assert diagnostic.detail.startswith(f"{operation}: ")
+
+
+def test_an_answer_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "LARGEST", 1000)
+    assert told(b"x" * 600, b"x" * 600, b"\n").summary == "The node's answer is too large"
+
+
+def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 50))
+    pipe = Written(HELLO, *[b"x"] * 100)
+    agent = AgentProcess("n", pipe)
+    pipe.waited.clear()
+    monkeypatch.setattr(conversation.time, "monotonic", lambda: next(clock))
+    with pytest.raises(ConnectionLost, match="no answer within 120 s"):
+        agent.call("record.write", {})
+    assert pipe.waited == [70, 20]
+
+
+def test_the_first_word_has_one_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(conversation.time, "monotonic", lambda: next(clock))
+    with pytest.raises(Problem, match="No word"):
+        AgentProcess("n", Written(*[b"Welcome!\n"] * 100))
+
+
+def test_a_node_that_takes_nothing_is_lost() -> None:
+    pipe = Written(HELLO)
+    agent = AgentProcess("n", pipe)
+
+    def stalled(data: bytes) -> None:
+        raise TimeoutError
+
+    pipe.send = stalled
+    with pytest.raises(ConnectionLost, match="connection to the node was lost"):
+        agent.call("record.write", {})
     assert pipe.closed
 
 

@@ -4,53 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
+import time
 from collections.abc import Mapping
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO
 
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
-from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
+from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
+from gpuplan.reach.answers import Misunderstood, accepted, parsed, refusal, snapshot
 from gpuplan.reach.bundle import agent_program
+from gpuplan.reach.conversation import LARGEST, Conversation, Pipe, TooLarge
 from gpuplan.reach.session import DEADLINES, Question
 from gpuplan.reach.start import explain_start
 
 START = 30.0
 """Seconds from the command line to the agent's first word."""
-SLACK = 15.0
+SLACK = 30.0
 """Seconds that an answer may take on its way, beyond the deadlines of its probes."""
-PATIENCE = 3600.0
-"""Seconds for any other operation: hashing a large model takes minutes, and a lost connection ends it sooner."""
+PATIENCE = 120.0
+"""Seconds for an operation that writes a few small files and syncs them, on a disk that is busy."""
+LONGER: Mapping[str, float] = {
+    "blob.missing": 3600.0,
+    "repository.switch": 3600.0,
+    "blob.put": 900.0,
+    "blob.collect": 900.0,
+    "repository.remove": 900.0,
+    "mig.set_mode": 300.0,
+    "mig.create": 300.0,
+    "mig.destroy": 300.0,
+}
+"""Seconds for those that may need more. The first two hash what is on the node: a terabyte at 300 MB/s. The last piece
+of a blob waits until the disk has all of it, and removing many large files takes as long. The driver resets a GPU when
+its MIG mode changes. A connection that is lost ends each of them sooner."""
 PIECE = 1 << 22
 """Bytes of content in one request: each waits for its answer, which over a slow link takes a while."""
 CHATTER = 200
 """Lines that a login shell may write before the agent speaks."""
-SIGN_OF_LIFE = 30.0
-"""Seconds between the empty lines that keep the node's lock ours."""
-
-
-class Pipe(Protocol):
-    """Standard input, output and error of a program on the node."""
-
-    def send(self, data: bytes) -> None:
-        """Write all of it; raises OSError where the program or the connection is gone."""
-        ...
-
-    def receive(self, timeout: float) -> bytes:
-        """Some bytes, empty at the end; raises TimeoutError."""
-        ...
-
-    def complaint(self) -> str:
-        """What it wrote to standard error; complete once `receive` has come to the end."""
-        ...
-
-    def status(self) -> int | None:
-        """Its exit status, where it has ended and the status is known."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
 
 
 class AgentProcess:
@@ -59,24 +48,19 @@ class AgentProcess:
     def __init__(self, node: str, pipe: Pipe) -> None:
         self._node = node
         self._pipe = pipe
-        self._held = bytearray()
-        self._owed = 0
-        self._torn = False
-        self._sending = threading.Lock()
-        self._closed = threading.Event()
+        self._conversation = Conversation(node, pipe)
         self._start()
-        threading.Thread(target=self._keep_alive, name=f"alive-{node}", daemon=True).start()
+        self._conversation.keep_alive()
 
     def ask(self, question: Question) -> Snapshot:
         """One round trip; see Session.ask."""
         deadlines = {name: question.deadlines.get(name, DEADLINES.get(name, SLACK)) for name in question.probes}
-        answer = self._operation(
-            "ask",
-            {"probes": list(question.probes), "plan": question.plan, "deadlines": deadlines},
-            timeout=max(deadlines.values(), default=0.0) + SLACK,
-        )
-        probes = {name: _probe(probe) for name, probe in answer["probes"].items()}
-        return Snapshot(self._node, probes, answer["asked_at"], answer["seconds"])
+        arguments = {"probes": list(question.probes), "plan": question.plan, "deadlines": deadlines}
+        answer = self._operation("ask", arguments, timeout=max(deadlines.values(), default=0.0) + SLACK)
+        try:
+            return snapshot(self._node, answer)
+        except Misunderstood as error:
+            raise self._misunderstood("ask", error) from error
 
     def call(self, operation: str, arguments: Mapping[str, object]) -> JsonObject:
         """One operation; see Session.agent."""
@@ -96,108 +80,84 @@ class AgentProcess:
 
     def close(self) -> None:
         """End it; may be called twice."""
-        self._closed.set()
-        self._pipe.close()
+        self._conversation.close()
 
     def _operation(
-        self, name: str, arguments: Mapping[str, object], body: bytes | None = None, timeout: float = PATIENCE
-    ) -> dict[str, Any]:
+        self, name: str, arguments: Mapping[str, object], body: bytes | None = None, timeout: float = 0.0
+    ) -> JsonObject:
         request = {"op": name, **arguments} if body is None else {"op": name, **arguments, "body": len(body)}
         try:
-            self._request(json.dumps(request).encode() + b"\n" + (body or b""))
-            answer = json.loads(self._answer(timeout))
+            answer = parsed(self._exchange(name, json.dumps(request).encode() + b"\n" + (body or b""), timeout))
+            refused = refusal(answer)
+            if refused is None:
+                return accepted(name, answer)
+        except Misunderstood as error:
+            raise self._misunderstood(name, error) from error
+        raise Refused(self._node, name, *refused)
+
+    def _exchange(self, name: str, frame: bytes, timeout: float) -> bytes:
+        """The line that answers a request. Whatever goes wrong ends the conversation: nothing is in step after it."""
+        patience = timeout or LONGER.get(name, PATIENCE)
+        try:
+            self._conversation.request(frame)
+            return self._conversation.answer(patience)
         except TimeoutError as error:
-            self.close()
-            detail = f"{name}: no answer within {timeout:g} s."
-            raise ConnectionLost(
-                Diagnostic("The node does not answer", detail, address=self._node), Exit.UNREAD
+            detail = f"{name}: no answer within {patience:g} s."
+            fix = "What the operation had done so far is unknown; look at the node, then run plan again."
+            raise self._ended("The node does not answer", detail, fix) from error
+        except TooLarge as error:
+            detail = f"{name}: the answer is larger than {LARGEST >> 20} MiB."
+            raise self._ended(
+                "The node's answer is too large", detail, "Look at what the node holds so much of."
             ) from error
-        except (OSError, ValueError) as error:
-            self.close()
-            raise self._lost(name) from error
-        if "error" in answer:
-            raise Refused(self._node, name, answer["error"]["code"], answer["error"]["text"])
-        found: dict[str, Any] = answer["ok"]
-        return found
+        except OSError as error:
+            raise self._broken(name) from error
 
     def _start(self) -> None:
         """Send the program and wait for its first word."""
         try:
             with contextlib.suppress(OSError):  # a program that did not start tells why on standard error
-                self._send(agent_program())
+                self._conversation.send(agent_program())
             hello = self._hello()
         except TimeoutError as error:
-            self._pipe.close()
+            self.close()
             raise self._problem("The agent does not start", f"No word from it within {START:g} s.") from error
-        except (OSError, ValueError) as error:
+        except (OSError, TooLarge, Misunderstood) as error:
             diagnostic = explain_start(self._node, self._pipe.status(), self._pipe.complaint())
-            self._pipe.close()
+            self.close()
             raise Problem(diagnostic, Exit.UNREAD) from error
         if "too_old" in hello:
-            self._pipe.close()
+            self.close()
             detail = f"The node's Python is {hello['too_old']}; the agent needs 3.8 or later."
             fix = "Install a newer Python there and name it with ansible_python_interpreter."
             raise self._problem("The node's Python is too old", detail, fix)
 
-    def _hello(self) -> dict[str, Any]:
+    def _hello(self) -> JsonObject:
         """The agent's first line; a login shell may have said something before it."""
+        until = time.monotonic() + START
         for _ in range(CHATTER):
-            line = self._line(START)
+            line = self._conversation.line(until - time.monotonic())
             if line.startswith(b'{"hello"'):
-                found: dict[str, Any] = json.loads(line)
-                return found
-        raise ValueError("there was no first word of the agent's")
+                return parsed(line)
+        raise Misunderstood("there was no first word of the agent's")
 
-    def _request(self, frame: bytes) -> None:
-        """Send a request. One that an interrupt tore apart leaves nothing that the agent could understand."""
-        if self._torn:
-            raise ConnectionError
-        self._torn = True
-        self._send(frame)
-        self._torn = False
-        self._owed += 1
-
-    def _answer(self, timeout: float) -> bytes:
-        """The answer to the last request; those that an interrupt kept us from reading come first."""
-        line = b""
-        while self._owed:
-            line = self._line(timeout)
-            self._owed -= 1
-        return line
-
-    def _send(self, data: bytes) -> None:
-        with self._sending:
-            self._pipe.send(data)
-
-    def _line(self, timeout: float) -> bytes:
-        while b"\n" not in self._held:
-            piece = self._pipe.receive(timeout)
-            if not piece:
-                raise ConnectionError("the agent has ended")
-            self._held += piece
-        line, _, rest = bytes(self._held).partition(b"\n")
-        self._held = bytearray(rest)
-        return line
-
-    def _keep_alive(self) -> None:
-        while not self._closed.wait(SIGN_OF_LIFE):
-            with contextlib.suppress(OSError):
-                self._send(b"\n")
-
-    def _lost(self, operation: str) -> Problem:
+    def _broken(self, operation: str) -> Problem:
         said = self._pipe.complaint().strip()
         detail = f"The agent ended or the connection broke during {operation}" + (f": {said[-500:]}" if said else ".")
         fix = "What the operation had done so far is unknown; run plan again to see how the node stands now."
-        return ConnectionLost(
-            Diagnostic("The connection to the node was lost", detail, fix, address=self._node), Exit.UNREAD
+        return self._ended("The connection to the node was lost", detail, fix)
+
+    def _misunderstood(self, operation: str, error: Misunderstood) -> Problem:
+        detail = f"{operation}: {error}."
+        fix = (
+            "Look at what runs as the agent there (ansible_python_interpreter, the user's shell), then run plan again."
         )
+        return self._ended("The agent's answer could not be understood", detail, fix)
+
+    def _ended(self, summary: str, detail: str, fix: str) -> ConnectionLost:
+        """The conversation is over, and this is why."""
+        self.close()
+        return ConnectionLost(Diagnostic(summary, detail, fix, address=self._node), Exit.UNREAD)
 
     def _problem(self, summary: str, detail: str, fix: str = "") -> Problem:
         return Problem(Diagnostic(summary, detail, fix, address=self._node), Exit.UNREAD)
-
-
-def _probe(answer: Mapping[str, Any]) -> Probe:
-    error = answer.get("error")
-    if error is not None:
-        return Probe(error=ProbeError(error["code"], error["text"]), seconds=answer["seconds"])
-    return Probe(value=answer["value"], seconds=answer["seconds"])

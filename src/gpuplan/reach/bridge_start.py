@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 from gpuplan.model.diagnostic import Exit, Problem
-from gpuplan.reach.agent_process import START, Pipe
+from gpuplan.reach.agent_process import START
 from gpuplan.reach.bundle import bridge_program
+from gpuplan.reach.conversation import Pipe
 from gpuplan.reach.start import explain_start
 
+CHATTER = 1 << 20
+"""Bytes that may come before it."""
 FIRST_WORD = re.compile(rb"gpuplan-bridge (\d+)\n")
 """What `agent/bridge.py` says; a login shell may have said something before it."""
 
@@ -22,11 +26,12 @@ def start_bridge(node: str, pipe: Pipe) -> None:
     from gpuplan.reach.engine import explain_engine
 
     said = b""
+    until = time.monotonic() + START
     try:
         pipe.send(bridge_program())
         while (found := FIRST_WORD.search(said)) is None:
-            piece = pipe.receive(START)
-            if not piece:
+            piece = pipe.receive(max(0.0, until - time.monotonic()))
+            if not piece or len(said) > CHATTER:
                 raise ConnectionError
             said += piece
     except (OSError, EOFError) as error:
