@@ -14,13 +14,15 @@ def connect(host: Host) -> Session:
     """
     match host.connection:
         case Connection.SSH:
-            from gpuplan.reach.ssh import SshSession
+            from gpuplan.reach.node import NodeSession
+            from gpuplan.reach.ssh import SshWay
 
-            return SshSession(host)
+            return NodeSession(host.name, SshWay(host))
         case Connection.LOCAL:
-            from gpuplan.reach.local import LocalSession
+            from gpuplan.reach.local import LocalWay
+            from gpuplan.reach.node import NodeSession
 
-            return LocalSession(host)
+            return NodeSession(host.name, LocalWay(host))
         case Connection.SIMULATED:
             from gpuplan.simulation.session import SimulatedSession
 

@@ -1,82 +1,68 @@
-"""A session on this machine: the same agent in a process of its own, under sudo where the inventory says so."""
+"""The way to this machine: the same agent in a process of its own, under sudo where the inventory says so."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
 
 from gpuplan.model.inventory import Host
-from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import JsonObject
-from gpuplan.reach.agent_process import AgentProcess
 from gpuplan.reach.bridge_start import start_bridge
 from gpuplan.reach.bundle import DOCKER_SOCKET, command
-from gpuplan.reach.session import Question
-
-if TYPE_CHECKING:
-    import docker
 
 GRACE = 3.0
 """Seconds for a program to end by itself once its input has ended."""
 
 
-class LocalSession:
-    """This machine; see `Session`."""
+STALLED = 180.0
+"""Seconds in which a program takes not a byte of what it is sent, after which it is given up."""
+
+
+class LocalWay:
+    """The way to this machine; see `Way`."""
 
     def __init__(self, host: Host) -> None:
-        """Start the agent; raises Problem where it does not start."""
-        self.node = host.name
         argv = command(host, become=host.become and os.geteuid() != 0)
+        self._node = host.name
         self._argv = [sys.executable if word == "python3" else word for word in argv]
         self._sudo = "sudo" in argv
-        self._docker: docker.APIClient | None = None
         self._streams: list[socket.socket] = []
-        self._agent = AgentProcess(self.node, Program(self._argv))
+        self._bridges: list[Program] = []
 
-    def ask(self, question: Question) -> Snapshot:
-        """See Session.ask."""
-        return self._agent.ask(question)
+    def program(self) -> Program:
+        """See Way.program."""
+        return Program(self._argv)
 
-    def agent(self, operation: str, **arguments: object) -> JsonObject:
-        """See Session.agent."""
-        return self._agent.call(operation, arguments)
-
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """See Session.send."""
-        self._agent.put(digest, size, content)
-
-    def docker(self) -> docker.APIClient:
-        """See Session.docker."""
-        if self._docker is None:
-            from gpuplan.reach.engine import client
-
-            self._docker = client(self.node, self._open_engine)
-        return self._docker
+    def engine(self) -> socket.socket:
+        """See Way.engine."""
+        stream = self._bridged() if self._sudo else self._direct()
+        self._forget_closed()
+        self._streams.append(stream)
+        return stream
 
     @contextlib.contextmanager
-    def forward(self, port: int, host: str = "127.0.0.1") -> Iterator[str]:
-        """See Session.forward; every port of this machine is within reach already."""
+    def forward(self, port: int, host: str) -> Iterator[str]:
+        """See Way.forward; every port of this machine is within reach already."""
         yield f"{host}:{port}"
 
     def close(self) -> None:
-        """See Session.close."""
-        if self._docker is not None:
-            self._docker.close()
+        """See Way.close."""
         for stream in self._streams:
             stream.close()
-        self._agent.close()
+        for bridge in self._bridges:
+            bridge.close()
 
-    def _open_engine(self) -> socket.socket:
-        stream = self._bridged() if self._sudo else self._direct()
+    def _forget_closed(self) -> None:
+        """What the SDK has closed by itself, with the programs behind it."""
         self._streams = [each for each in self._streams if each.fileno() >= 0]
-        self._streams.append(stream)
-        return stream
+        for bridge in [each for each in self._bridges if each.stream.fileno() < 0]:
+            self._bridges.remove(bridge)
+            bridge.close()
 
     def _direct(self) -> socket.socket:
         from gpuplan.reach.engine import explain_engine
@@ -86,17 +72,18 @@ class LocalSession:
             stream.connect(DOCKER_SOCKET)
         except OSError as error:
             stream.close()
-            raise explain_engine(self.node, error.errno or 0) from error
+            raise explain_engine(self._node, error.errno or 0) from error
         return stream
 
     def _bridged(self) -> socket.socket:
         """The engine through a program under sudo."""
-        program = Program(self._argv)
+        program = self.program()
         try:
-            start_bridge(self.node, program)
+            start_bridge(self._node, program)
         except BaseException:
             program.close()
             raise
+        self._bridges.append(program)
         return program.stream
 
 
@@ -117,18 +104,22 @@ class Program:
 
     def send(self, data: bytes) -> None:
         """See Pipe.send."""
-        self.stream.sendall(data)
+        left = memoryview(data)
+        while left:
+            self._wait(select.POLLOUT, STALLED)
+            with contextlib.suppress(BlockingIOError):
+                left = left[self.stream.send(left, socket.MSG_DONTWAIT) :]
 
     def receive(self, timeout: float) -> bytes:
         """See Pipe.receive."""
-        self.stream.settimeout(timeout)
-        received = self.stream.recv(1 << 18)
-        self.stream.settimeout(None)
-        return received
+        self._wait(select.POLLIN, timeout)
+        return self.stream.recv(1 << 18)
 
     def complaint(self) -> str:
         """See Pipe.complaint."""
         self.status()
+        if self._complaint.closed:
+            return ""
         self._complaint.seek(0)
         return self._complaint.read().decode(errors="replace")
 
@@ -144,4 +135,15 @@ class Program:
         if self.status() is None:
             with contextlib.suppress(PermissionError):  # what runs under sudo ends with its input, when it can
                 self._process.kill()
+            self.status()
         self._complaint.close()
+
+    def _wait(self, event: int, timeout: float) -> None:
+        """Until the stream is ready. Its own timeout stays as it is: signs of life are sent while one waits."""
+        poll = select.poll()
+        try:
+            poll.register(self.stream, event)
+        except ValueError as error:
+            raise ConnectionError("it was closed") from error
+        if not poll.poll(timeout * 1000):
+            raise TimeoutError

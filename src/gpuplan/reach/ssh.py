@@ -1,94 +1,54 @@
-"""A session over SSH: the agent, the Docker engine and forwarded ports, all on channels of one transport."""
+"""The way over SSH: the agent, the Docker engine and forwarded ports, all on channels of one transport."""
 
 from __future__ import annotations
 
 import contextlib
 import shlex
 import socket
+import time
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, BinaryIO
 
 import paramiko
 
 from gpuplan.model.inventory import Host
-from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import JsonObject
-from gpuplan.reach.agent_process import AgentProcess
 from gpuplan.reach.bridge_start import start_bridge
 from gpuplan.reach.bundle import command
 from gpuplan.reach.channels import Channels
 from gpuplan.reach.forwarding import forwarded
 from gpuplan.reach.pump import Pump
-from gpuplan.reach.session import Question
 from gpuplan.reach.sshconfig import route
 from gpuplan.reach.transport import Chain
 
-if TYPE_CHECKING:
-    import docker
-
+STALLED = 180.0
+"""Seconds in which the node takes not a byte of what it is sent, after which it is given up."""
 LAST_WORDS = 2.0
 """Seconds to wait for what a program that has closed its output still says, and for its exit status."""
 
 
-class SshSession:
-    """One node over SSH; see `Session`."""
+class SshWay:
+    """The way to one node over SSH; see `Way`."""
 
     def __init__(self, host: Host) -> None:
-        """Connect and start the agent.
+        """Connect.
 
         Raises:
             Problem: what stands in the way, and what to do.
         """
-        self.node = host.name
+        self._node = host.name
         self._command = shlex.join(command(host, host.become))
-        self._docker: docker.APIClient | None = None
         self._streams: list[Pump] = []
         self._chain = Chain(route(host))
+        self._channels = Channels(self._node, self._chain.last)
+
+    def program(self) -> ChannelPipe:
+        """See Way.program."""
+        return ChannelPipe(self._channels, self._command)
+
+    def engine(self) -> socket.socket:
+        """See Way.engine; each stream has a program and a channel of its own."""
+        pipe = self.program()
         try:
-            self._channels = Channels(self.node, self._chain.last)
-            self._agent = AgentProcess(self.node, _ChannelPipe(self._channels, self._command))
-        except BaseException:
-            self._chain.close()
-            raise
-
-    def ask(self, question: Question) -> Snapshot:
-        """See Session.ask."""
-        return self._agent.ask(question)
-
-    def agent(self, operation: str, **arguments: object) -> JsonObject:
-        """See Session.agent."""
-        return self._agent.call(operation, arguments)
-
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """See Session.send."""
-        self._agent.put(digest, size, content)
-
-    def docker(self) -> docker.APIClient:
-        """See Session.docker."""
-        if self._docker is None:
-            from gpuplan.reach.engine import client
-
-            self._docker = client(self.node, self._open_engine)
-        return self._docker
-
-    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
-        """See Session.forward."""
-        return forwarded(self._channels, host, port)
-
-    def close(self) -> None:
-        """See Session.close."""
-        if self._docker is not None:
-            self._docker.close()
-        for stream in self._streams:
-            stream.close()
-        self._agent.close()
-        self._chain.close()
-
-    def _open_engine(self) -> socket.socket:
-        """A stream to the engine. A real socket, since the SDK polls what it reads from."""
-        pipe = _ChannelPipe(self._channels, self._command)
-        try:
-            start_bridge(self.node, pipe)
+            start_bridge(self._node, pipe)
         except BaseException:
             pipe.close()
             raise
@@ -97,8 +57,18 @@ class SshSession:
         self._streams.append(pipe.into(theirs))
         return ours
 
+    def forward(self, port: int, host: str) -> AbstractContextManager[str]:
+        """See Way.forward."""
+        return forwarded(self._channels, host, port)
 
-class _ChannelPipe:
+    def close(self) -> None:
+        """See Way.close."""
+        for stream in self._streams:
+            stream.close()
+        self._chain.close()
+
+
+class ChannelPipe:
     """A program on the node, as a Pipe."""
 
     def __init__(self, channels: Channels, program: str) -> None:
@@ -107,15 +77,22 @@ class _ChannelPipe:
         self._open = True
 
     def send(self, data: bytes) -> None:
+        """See Pipe.send."""
+        self._channel.settimeout(STALLED)
         self._channel.sendall(data)
 
     def receive(self, timeout: float) -> bytes:
-        self._channel.settimeout(timeout)
-        received = self._channel.recv(1 << 18)
-        self._channel.settimeout(None)
-        return received
+        """See Pipe.receive. A sign of life that is sent meanwhile changes the channel's timeout, hence the loop."""
+        until = time.monotonic() + timeout
+        while True:
+            self._channel.settimeout(max(0.0, until - time.monotonic()))
+            with contextlib.suppress(TimeoutError):
+                return self._channel.recv(1 << 18)
+            if time.monotonic() >= until:
+                raise TimeoutError
 
     def complaint(self) -> str:
+        """See Pipe.complaint."""
         said = b""
         self._channel.settimeout(LAST_WORDS)
         with contextlib.suppress(TimeoutError):
@@ -124,10 +101,12 @@ class _ChannelPipe:
         return said.decode(errors="replace")
 
     def status(self) -> int | None:
+        """See Pipe.status."""
         self._channel.status_event.wait(LAST_WORDS)
         return self._channel.recv_exit_status() if self._channel.exit_status_ready() else None
 
     def close(self) -> None:
+        """See Pipe.close."""
         if self._open:
             self._open = False
             with contextlib.suppress(OSError, EOFError, paramiko.SSHException):

@@ -1,0 +1,82 @@
+"""A session with a node, by whatever way it is reached: an agent, an engine and forwarded ports."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import JsonObject
+from gpuplan.reach.agent_process import AgentProcess
+from gpuplan.reach.conversation import Pipe
+from gpuplan.reach.session import Question
+
+if TYPE_CHECKING:
+    import docker
+
+
+class Way(Protocol):
+    """A way to one node. Every method but `close` raises Problem with what stands in the way."""
+
+    def program(self) -> Pipe:
+        """A program on the node that runs what `bundle` sends it."""
+        ...
+
+    def engine(self) -> socket.socket:
+        """A new stream to the node's Docker engine. A real socket, since the SDK polls what it reads from."""
+        ...
+
+    def forward(self, port: int, host: str) -> AbstractContextManager[str]:
+        """See Session.forward."""
+        ...
+
+    def close(self) -> None:
+        """End all that was opened on it; may be called twice."""
+        ...
+
+
+class NodeSession:
+    """One node; see `Session`."""
+
+    def __init__(self, node: str, way: Way) -> None:
+        """Start the agent, and own the way from now on; raises Problem where the agent does not start."""
+        self.node = node
+        self._way = way
+        self._docker: docker.APIClient | None = None
+        try:
+            self._agent = AgentProcess(node, way.program())
+        except BaseException:
+            way.close()
+            raise
+
+    def ask(self, question: Question) -> Snapshot:
+        """See Session.ask."""
+        return self._agent.ask(question)
+
+    def agent(self, operation: str, **arguments: object) -> JsonObject:
+        """See Session.agent."""
+        return self._agent.call(operation, arguments)
+
+    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+        """See Session.send."""
+        self._agent.put(digest, size, content)
+
+    def docker(self) -> docker.APIClient:
+        """See Session.docker."""
+        if self._docker is None:
+            from gpuplan.reach.engine import client
+
+            self._docker = client(self.node, self._way.engine)
+        return self._docker
+
+    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
+        """See Session.forward."""
+        return self._way.forward(port, host)
+
+    def close(self) -> None:
+        """See Session.close."""
+        if self._docker is not None:
+            self._docker.close()
+        self._agent.close()
+        self._way.close()
