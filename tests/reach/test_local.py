@@ -3,23 +3,28 @@
 import contextlib
 import http.server
 import json
+import logging
 import os
 import shutil
 import socket
 import socketserver
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
+import docker.errors
 import pytest
 
-from gpuplan.model.diagnostic import Problem
+from gpuplan.model.diagnostic import ConnectionLost, Problem
 from gpuplan.model.inventory import Connection, Host
-from gpuplan.reach import bundle, local
+from gpuplan.reach import bundle, conversation, local
 from gpuplan.reach.connect import connect
-from gpuplan.reach.local import LocalSession
-from gpuplan.reach.session import Question
+from gpuplan.reach.session import Question, Session
+
+SECRET = "hf-0123456789"
 
 
 class Engine(http.server.BaseHTTPRequestHandler):
@@ -44,6 +49,15 @@ class Engine(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def do_POST(self) -> None:
+        """An engine that has read what a container is to be, and then fails as its name says."""
+        assert SECRET.encode() in self.rfile.read(int(self.headers["Content-Length"]))
+        if "refuses" in self.path:
+            self.send_error(500)
+        if "no-answer" in self.path:
+            self.server.ending.wait(10)
+        self.close_connection = True
+
     def log_message(self, *_: object) -> None:
         pass
 
@@ -58,6 +72,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         super().__init__(path, Engine)
         self.asked: list[str] = []
         self.connections = 0
+        self.ending = threading.Event()
 
 
 @pytest.fixture
@@ -67,7 +82,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 @pytest.fixture
-def session(host: Host) -> Iterator[LocalSession]:
+def session(host: Host) -> Iterator[Session]:
     opened = connect(host)
     yield opened
     opened.close()
@@ -90,6 +105,7 @@ def engine(path: str) -> Iterator[Server]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
+        server.ending.set()
         server.shutdown()
         thread.join()
 
@@ -118,7 +134,7 @@ def summary(caught: pytest.ExceptionInfo[Problem]) -> str:
     return diagnostic.summary
 
 
-def test_the_same_agent_answers(session: LocalSession) -> None:
+def test_the_same_agent_answers(session: Session) -> None:
     snapshot = session.ask(Question("prod"))
     assert snapshot.probe("host").value["python"] == ".".join(map(str, sys.version_info[:3]))
     assert session.agent("lock.take", owner={}) == {"taken": True}
@@ -126,7 +142,31 @@ def test_the_same_agent_answers(session: LocalSession) -> None:
         assert address == "10.0.0.1:8000"
 
 
-def test_the_sdk_speaks_the_engines_version_over_one_connection(session: LocalSession, engine: Server) -> None:
+def test_after_its_end_a_session_is_lost_and_stays_quiet(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 0.01)
+    opened = connect(host)
+    assert opened.agent("lock.take", owner={}) == {"taken": True}
+    opened.close()
+    opened.close()
+    with pytest.raises(ConnectionLost) as caught:
+        opened.agent("lock.release")
+    assert summary(caught) == "The connection to the node was lost"
+
+
+def test_a_program_that_takes_nothing_or_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "STALLED", 0.1)
+    program = local.Program([sys.executable, "-c", "import time; time.sleep(60)"])
+    with pytest.raises(TimeoutError):
+        program.send(bytes(1 << 22))
+    with pytest.raises(TimeoutError):
+        program.receive(0.05)
+    program.stream.close()
+    with pytest.raises(ConnectionError):
+        program.receive(0.05)
+    program.close()
+
+
+def test_the_sdk_speaks_the_engines_version_over_one_connection(session: Session, engine: Server) -> None:
     client = session.docker()
     assert client.api_version == "1.41"
     for _ in range(5):
@@ -136,14 +176,14 @@ def test_the_sdk_speaks_the_engines_version_over_one_connection(session: LocalSe
 
 
 def test_no_proxy_of_the_environment_comes_between(
-    session: LocalSession, engine: Server, monkeypatch: pytest.MonkeyPatch
+    session: Session, engine: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     assert session.docker().version()["Version"] == "20.10"
 
 
-def test_an_engine_that_breaks_off(session: LocalSession, engine: Server) -> None:
+def test_an_engine_that_breaks_off(session: Session, engine: Server) -> None:
     client = session.docker()
     with pytest.raises(Problem) as caught:
         client.inspect_image("broken")
@@ -151,7 +191,34 @@ def test_an_engine_that_breaks_off(session: LocalSession, engine: Server) -> Non
     assert client.version()["Version"] == "20.10"
 
 
-def test_no_engine_and_a_dead_one(session: LocalSession, path: str) -> None:
+@pytest.mark.parametrize("way", ["breaks-off", "refuses", "no-answer", "no-engine"])
+def test_what_a_container_is_given_is_in_no_words_of_ours(
+    session: Session, engine: Server, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = session.docker()
+    settings = client.create_host_config(binds=[f"/{SECRET}:/x"])
+    if way == "no-answer":
+        client.timeout = 0.2
+    if way == "no-engine":
+        engine.server_close()
+        os.unlink(engine.server_address)
+        client.close()
+    with pytest.raises((Problem, docker.errors.APIError)) as caught:
+        client.create_container(
+            "image", ["run", SECRET], name=way, environment=[f"TOKEN={SECRET}"], host_config=settings
+        )
+    told: BaseException | None = caught.value
+    assert isinstance(told, docker.errors.APIError) == (way == "refuses")
+    said = "".join(traceback.format_exception(told))
+    while told is not None:
+        said += f"{told!s} {told!r} {told.args!r}"
+        told = told.__cause__ or told.__context__
+    assert SECRET not in said
+    assert SECRET not in caplog.text
+
+
+def test_no_engine_and_a_dead_one(session: Session, path: str) -> None:
     with pytest.raises(Problem) as caught:
         session.docker()
     assert summary(caught) == "The node has no Docker engine"
