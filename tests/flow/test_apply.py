@@ -42,7 +42,7 @@ def test_a_destroy_leaves_the_node_as_it_was_found(world: World) -> None:
     (node,) = world.plan(destroy=True).nodes
     assert node.changes == ()
     (bare,) = world.plan().nodes
-    assert {change.address.kind for change in bare.changes} == {"gpu", "repository", "container", "model"}
+    assert {change.address.kind for change in bare.changes} == {"gpu", "repository", "image", "container", "model"}
     gpu = next(change for change in bare.changes if change.address.kind == "gpu")
     assert gpu.fields[0].before == "disabled"
 
@@ -205,6 +205,7 @@ def test_a_resource_that_left_the_plan_file_is_removed(world: World) -> None:
     world.edit("  whole: { source: models/whole, containers: [triton] }\n", "")
     assert {(str(change.address), change.action.value) for change in world.plan().nodes[0].changes} == {
         ("n1/container/cache", "-"),
+        ("n1/image/busybox:latest", "-"),
         ("n1/model/triton/whole", "-"),
         ("n1/repository/triton", "~"),
     }

@@ -21,7 +21,7 @@ def node() -> NodeChanges:
             ),
             Change(OTHER, Action.CREATE, steps=(Step("create", OTHER, Verb.CREATE, "", makes=(OTHER,)),)),
         ),
-        unmanaged=(Unmanaged(Address("n", "container", "x"), "holds port 80", OTHER, "unmanaged-container"),),
+        unmanaged=(Unmanaged(Address("n", "gpu", "a100-1/x"), "is in the way", OTHER, "unmanaged-slice"),),
     )
 
 
@@ -37,7 +37,7 @@ def test_a_container_takes_its_slice_along() -> None:
 
 def test_a_guard_for_something_else_does_not_refuse_it() -> None:
     assert only(node(), ["n/container/one"]).unmanaged[0].guard == ""
-    assert only(node(), ["*/container/other"]).unmanaged[0].guard == "unmanaged-container"
+    assert only(node(), ["*/container/other"]).unmanaged[0].guard == "unmanaged-slice"
 
 
 def test_a_guard_counts_for_what_a_target_takes_along() -> None:

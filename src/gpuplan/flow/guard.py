@@ -11,7 +11,6 @@ GUARDS = {
     "busy-slice": "a slice that somebody else uses would go",
     "busy-gpu": "a GPU that somebody else uses would change its MIG mode",
     "unmanaged-slice": "a slice that gpuplan did not make is in the way",
-    "unmanaged-container": "a container that gpuplan did not make is in the way",
 }
 
 

@@ -20,7 +20,7 @@ from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.model.event import Listener, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status, StepOutcome
 
-_APPLY = {room.kind: room.apply for room in ROOMS}
+_APPLY = {kind: room.apply for room in ROOMS for kind in (room.kind, *room.also)}
 
 
 class Runner:

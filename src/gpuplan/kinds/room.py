@@ -86,6 +86,8 @@ class Room(Generic[Observed]):
     """Desired and observed → changes with their steps."""
     apply: Callable[[Step, Hands], Memory]
     """Do one step, look again, and raise Problem unless the second look says that it is so."""
+    also: tuple[str, ...] = ()
+    """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
 
     def compare(self, desired: Sequence[Desired], snapshot: Snapshot, circumstances: Circumstances) -> Comparison:
         """Read and diff in one go: what the flow calls, since it need not know what a room observes."""

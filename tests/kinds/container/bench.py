@@ -10,8 +10,8 @@ from gpuplan.flow.order import in_order
 from gpuplan.flow.records import to_json as record_json
 from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.payload import Owner, payload
-from gpuplan.kinds.container.raw import mapping, mappings
 from gpuplan.kinds.container.shape import ContainerSpec, to_json
+from gpuplan.kinds.ground.raw import mapping, mappings
 from gpuplan.model.address import Address
 from gpuplan.model.change import Comparison
 from gpuplan.model.record import Record, Recorded

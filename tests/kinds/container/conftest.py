@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.kinds.container import ready
+from gpuplan.kinds.container.acts import ready
 from gpuplan.model.inventory import Connection, Host
 from gpuplan.reach.connect import connect
 from tests.kinds.container.bench import Bench

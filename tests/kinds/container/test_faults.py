@@ -6,7 +6,7 @@ import pytest
 import requests
 from docker.errors import DockerException
 
-from gpuplan.kinds.container.faults import explain, told
+from gpuplan.kinds.container.acts.faults import explain, told
 from gpuplan.model.diagnostic import Problem
 
 NAME = 'Conflict. The container name "/web" is already in use by container "4f6c". You have to remove (or rename) that'

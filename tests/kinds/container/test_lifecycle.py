@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from gpuplan.flow.target import only
 from gpuplan.kinds.container import ROOM
+from gpuplan.kinds.container.images import image_address
 from gpuplan.kinds.container.shape import ContainerSpec, Readiness
 from gpuplan.model.change import Action
+from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Later
@@ -135,7 +138,9 @@ def test_renamed_by_hand(bench: Bench) -> None:
 def test_a_stranger_of_that_name_is_left_alone(bench: Bench) -> None:
     theirs = bench.engine.create_container(bench.image, command=list(STAYS), name="web")["Id"]
     web = bench.want("web", spec(bench))
-    assert [each.guard for each in bench.compare(web).unmanaged] == ["unmanaged-container"]
+    (told,) = bench.compare(web).diagnostics
+    assert told.summary == "The container's name is taken"
+    assert told.fix.endswith("\n    docker rename web web-before")
     with pytest.raises(Problem) as raised:
         bench.apply(web)
     assert raised.value.diagnostics[0].summary == "The container's name is taken"
@@ -221,18 +226,50 @@ def test_a_pulled_image_goes_with_its_last_user(simulated: Bench) -> None:
     assert simulated.apply(*two) == ["pull image busybox:1.37", *made]
     simulated.apply(two[1])
     assert simulated.engine.images("busybox:1.37")
-    simulated.apply()
+    assert simulated.apply() == ["remove container bb", "remove image busybox:1.37"]
     assert not simulated.engine.images("busybox:1.37")
     assert simulated.engine.images("busybox:1.36")
     assert simulated.remembered == {}
 
 
-def test_an_image_is_brought_where_only_the_second_container_is_made(simulated: Bench) -> None:
+def test_a_pulled_image_goes_when_its_containers_went_by_hand(simulated: Bench) -> None:
+    simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37")))
+    simulated.clear()
+    assert simulated.apply() == ["remove image busybox:1.37"]
+    assert not simulated.engine.images("busybox:1.37")
+
+
+def test_a_pulled_image_goes_after_a_failed_create(simulated: Bench) -> None:
+    with pytest.raises(Problem):
+        simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37", command=("false",))))
+    assert simulated.apply() == ["remove container web", "remove image busybox:1.37"]
+    assert simulated.names() == {}
+    assert not simulated.engine.images("busybox:1.37")
+
+
+def test_the_image_before_goes_with_a_replacement(simulated: Bench) -> None:
+    simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37")))
+    newer = simulated.want("web", spec(simulated))
+    steps = ["stop container web", "replace container web", "remove image busybox:1.37"]
+    assert simulated.apply(newer) == steps
+    assert simulated.compare(newer).changes == ()
+
+
+def test_an_image_that_is_used_by_now_stays_and_is_told(bench: Bench) -> None:
+    bench.remembered = {image_address(bench.node, bench.image): {"brought": True}}
+    (change,) = bench.compare().changes
+    bench.engine.create_container(bench.image, command=list(STAYS), name="theirs")
+    with pytest.raises(Problem):
+        ROOM.apply(change.steps[0], bench.hands)
+    assert bench.engine.images(bench.image)
+    assert bench.compare().changes == ()
+
+
+def test_a_target_takes_its_image_along_and_no_other_container(simulated: Bench) -> None:
     two = [simulated.want(name, spec(simulated, image="busybox:1.37")) for name in ("aa", "bb")]
-    second = simulated.compare(*two).changes[1]
-    assert [step.name for step in second.steps] == ["create"]
-    assert [fact for _, fact in ROOM.apply(second.steps[0], simulated.hands)] == [{"brought": True}]
-    assert simulated.names() == {"bb": "running"}
+    node = NodeChanges("n", changes=simulated.compare(*two).changes)
+    addresses = [str(change.address) for change in only(node, ["n/container/bb"]).changes]
+    assert addresses == ["n/image/busybox:1.37", "n/container/bb"]
 
 
 @pytest.mark.lab

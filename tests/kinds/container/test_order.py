@@ -62,4 +62,4 @@ def test_an_image_is_brought_before_anything_stops() -> None:
     desired, _ = wishes({"web": {"image": "app:2", "gpus": ["a100-1"]}})
     circumstances = Circumstances("n", "prod", Record("prod"), bindings={Address("n", "gpu", "a100-1"): "GPU-b"})
     changes = ROOM.compare(desired, snapshot([LIVE], [PAUSE]), circumstances).changes
-    assert [name.rpartition(":")[2] for name in in_order(changes)] == ["image", "stop", "replace"]
+    assert [name.rpartition(":")[2] for name in in_order(changes)] == ["bring", "stop", "replace"]

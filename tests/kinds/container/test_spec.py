@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.sources.archive import tag_in_archive
 from gpuplan.kinds.container import ROOM
-from gpuplan.kinds.container.archive import tag_in_archive
 from gpuplan.kinds.container.shape import from_json
 from gpuplan.model.diagnostic import Severity
 from gpuplan.model.inventory import Host

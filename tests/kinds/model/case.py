@@ -95,8 +95,8 @@ def _desired(container: str, name: str, model: Mapping[str, Any]) -> Desired:
 def _container(name: str, server: Mapping[str, Any]) -> JsonObject:
     checked(server, "stopped plan index contents ensembles error foreign")
     labels = {"gpuplan.plan": server.get("plan", "prod"), "gpuplan.name": name}
-    running = not server.get("stopped")
-    return {"Id": f"id-{name}", "Name": f"/{name}", "Config": {"Labels": labels}, "State": {"Running": running}}
+    state = {"Status": "exited" if server.get("stopped") else "running"}
+    return {"Id": f"id-{name}", "Name": f"/{name}", "Image": "sha256:a", "Config": {"Labels": labels}, "State": state}
 
 
 def _server(name: str, server: Mapping[str, Any]) -> JsonObject:

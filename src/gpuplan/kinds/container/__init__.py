@@ -1,9 +1,10 @@
-"""Docker containers: what the plan states of them, compared field by field."""
+"""Docker containers: what the plan states of them, compared field by field, and the images that they need."""
 
 from gpuplan.kinds.container.apply import apply
 from gpuplan.kinds.container.diff import diff
+from gpuplan.kinds.container.images import KIND
 from gpuplan.kinds.container.read import read
 from gpuplan.kinds.container.spec import containers
 from gpuplan.kinds.room import Room
 
-ROOM = Room(kind="container", probes=("docker", "gpu"), spec=containers, read=read, diff=diff, apply=apply)
+ROOM = Room("container", ("docker", "gpu"), containers, read, diff, apply, also=(KIND,))

@@ -1,15 +1,15 @@
-"""Apply: does one step on a container, and believes only what a second look at the engine says."""
+"""Apply: does one step on a container or an image, and believes only what a second look at the engine says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-from gpuplan.kinds.container.bring import bring, image_address, present
-from gpuplan.kinds.container.faults import told
-from gpuplan.kinds.container.lifecycle import Making, make, remove, start, update
-from gpuplan.kinds.container.raw import texts
-from gpuplan.kinds.container.shape import ContainerSpec, from_json
-from gpuplan.kinds.container.standing import discard, halt, named
+from gpuplan.kinds.container.acts.bring import bring, take_away
+from gpuplan.kinds.container.acts.lifecycle import Making, make, remove, start, update
+from gpuplan.kinds.container.acts.standing import discard, halt, named
+from gpuplan.kinds.container.images import Wish
+from gpuplan.kinds.container.shape import from_json
+from gpuplan.kinds.ground.raw import texts
 from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -26,7 +26,13 @@ def apply(step: Step, hands: Hands) -> Memory:
 
 
 def _bring(step: Step, hands: Hands) -> Memory:
-    return bring(_spec(step), step.address, hands)
+    stated = step.arguments
+    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]))
+    return bring(wish, step.address, hands)
+
+
+def _take_away(step: Step, hands: Hands) -> Memory:
+    return take_away(str(step.arguments["image"]), step.address, hands)
 
 
 def _stop(step: Step, hands: Hands) -> Memory:
@@ -41,12 +47,8 @@ def _stop(step: Step, hands: Hands) -> Memory:
 
 
 def _make(step: Step, hands: Hands) -> Memory:
-    """The image is brought here as well where the step that was to bring it is not part of this run (--target)."""
-    making = _making(step, hands)
-    here = present(making.spec.image, step.address, hands)
-    memory = [] if here else bring(making.spec, step.address, hands)
-    make(making)
-    return memory
+    make(_making(step, hands))
+    return ()
 
 
 def _start(step: Step, hands: Hands) -> Memory:
@@ -69,47 +71,18 @@ def _tidy(step: Step, hands: Hands) -> Memory:
 
 def _remove(step: Step, hands: Hands) -> Memory:
     remove(step.address, hands)
-    return [(image_address(hands.node, image), None) for image in _take_away(step, hands)]
-
-
-def _take_away(step: Step, hands: Hands) -> Iterator[str]:
-    """Remove those images that gpuplan had brought and that no container uses any more."""
-    for image in texts(step.arguments["images"]):
-        if not present(image, step.address, hands):
-            yield image
-        elif not _used(image, step, hands) and _image_removed(image, hands):
-            hands.say(f"removed image {image}")
-            yield image
-
-
-def _used(image: str, step: Step, hands: Hands) -> bool:
-    with told(str(step.address), f"looking for containers of {image}"):
-        return bool(hands.docker().containers(all=True, filters={"ancestor": image}))
-
-
-def _image_removed(image: str, hands: Hands) -> bool:
-    """False where it stays: an image that cannot go is no reason to call the container's removal a failure."""
-    from docker.errors import APIError
-
-    try:
-        hands.docker().remove_image(image)
-    except APIError as fault:
-        hands.say(f"image {image} stays: {fault.explanation}")
-        return False
-    return True
+    return ()
 
 
 def _making(step: Step, hands: Hands) -> Making:
     gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
-    return Making(step.address, _spec(step), str(step.arguments.get("digest", "")), gpus, hands)
-
-
-def _spec(step: Step) -> ContainerSpec:
-    return from_json(as_object(step.arguments["spec"]))
+    spec = from_json(as_object(step.arguments["spec"]))
+    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, hands)
 
 
 _ACTS: Mapping[str, Callable[[Step, Hands], Memory]] = {
-    "image": _bring,
+    "bring": _bring,
+    "take-away": _take_away,
     "stop": _stop,
     "create": _make,
     "replace": _make,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.devices import requested
-from gpuplan.kinds.container.read import Live, Observed
+from gpuplan.kinds.container.read import Observed
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
@@ -40,10 +41,17 @@ def bind(parts: Sequence[str], circumstances: Circumstances) -> Bound:
 
 
 def held(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
-    """The GPUs, by the names that the plan file has for them, of which a container that runs holds all or a slice."""
+    """The GPUs and slices, by every name that the plan file or the node's memory has for them, that a container has.
+
+    What is remembered counts as well: a container may hold a GPU that the plan file no longer names.
+    """
     has = _has(live, observed)
     holding = {gpu.uuid for gpu in observed.gpus.gpus if has & {gpu.uuid, *(each.uuid for each in gpu.slices)}}
-    return tuple(address for address, uuid in circumstances.bindings.items() if uuid in holding)
+    found = [address for address, uuid in circumstances.bindings.items() if uuid in holding]
+    for address, fact in circumstances.record.remembered.items():
+        if address.kind == "gpu" and holding & {str(fact.get("uuid")), str(fact.get("gpu"))}:
+            found.append(address)
+    return tuple(dict.fromkeys(found))
 
 
 def comparable(live: Live, observed: Observed) -> bool:

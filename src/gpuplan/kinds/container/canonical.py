@@ -9,9 +9,10 @@ import shlex
 from collections.abc import Mapping
 
 from gpuplan.kinds.container.forms import host_side, mount_text
-from gpuplan.kinds.container.raw import mapping, mappings, texts, whole
-from gpuplan.kinds.container.read import Image, Live
+from gpuplan.kinds.container.read import Image
 from gpuplan.kinds.container.shape import REPOSITORY, ContainerSpec
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import mapping, mappings, texts, whole
 from gpuplan.model.value import Json, JsonObject
 
 Fields = Mapping[str, Json]
@@ -82,7 +83,7 @@ def live_fields(live: Live, image: Image | None) -> Fields:
         **_ports(host),
         **_mounts(host, live),
         **{f"labels.{n}": v for n, v in live.labels.items() if not n.startswith("gpuplan.") and from_image.get(n) != v},
-        **{f"ulimits.{each['Name']}": [whole(each.get("Soft")), whole(each.get("Hard"))]
+        **{f"ulimits.{each.get('Name')}": [whole(each.get("Soft")), whole(each.get("Hard"))]
            for each in mappings(host.get("Ulimits"))},
         **dict(_extra_host(line) for line in texts(host.get("ExtraHosts"))),
     }  # fmt: skip
@@ -124,8 +125,9 @@ def _ports(host: JsonObject) -> Fields:
 def _mounts(host: JsonObject, live: Live) -> Fields:
     found: dict[str, Json] = {}
     for bind in texts(host.get("Binds")):
-        source, target, *options = bind.split(":")
-        found[f"mounts.{target}"] = _source(source, target, options[0].split(",") if options else [], live)
+        source, colon, rest = bind.partition(":")
+        target, _, words = rest.partition(":") if colon else (bind, "", "")
+        found[f"mounts.{target}"] = _source(source if colon else "", target, words.split(","), live)
     for mount in mappings(host.get("Mounts")):
         target = str(mount.get("Target", ""))
         options = ["ro"] if mount.get("ReadOnly") is True else []

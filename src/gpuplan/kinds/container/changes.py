@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuplan.kinds.container.bound import held
 from gpuplan.kinds.container.canonical import shown, wanted_fields
-from gpuplan.kinds.container.differences import differences
-from gpuplan.kinds.container.env import wanted_env
-from gpuplan.kinds.container.images import canonical_name, find
-from gpuplan.kinds.container.read import Live, Observed
-from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.kinds.container.differences import Before, differences, wanted_env
+from gpuplan.kinds.container.images import images_of
+from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.container.steps import (
     Wanted,
     create_step,
-    image_step,
     remove_step,
     replace_step,
     start_step,
@@ -24,6 +21,7 @@ from gpuplan.kinds.container.steps import (
     update_step,
 )
 from gpuplan.kinds.container.strangers import held_ports
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Step
 from gpuplan.model.resource import Circumstances
@@ -34,7 +32,7 @@ _LIVE = frozenset({"restart", "memory", "cpus"})
 _IN_PLACE = frozenset({"state", "name", "leftover"}) | _LIVE
 
 
-def create(wanted: Wanted, observed: Observed) -> Change:
+def create(wanted: Wanted) -> Change:
     """The container is not there."""
     spec = wanted.spec
     fields = [FieldChange("image", None, spec.image)]
@@ -51,20 +49,20 @@ def create(wanted: Wanted, observed: Observed) -> Change:
         Action.CREATE,
         tuple(fields),
         disturbs={wanted.address: f"container {name} is created"},
-        steps=(*_image(wanted, observed), create_step(wanted)),
+        steps=(create_step(wanted),),
     )
 
 
 def follow(
     wanted: Wanted,
-    recorded: ContainerSpec | None,
+    before: Before | None,
     live: Live,
     extra: Sequence[Live],
     observed: Observed,
     circumstances: Circumstances,
 ) -> Change | None:
     """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
-    found = differences(wanted.spec, recorded, live, wanted.bound, observed, circumstances)
+    found = differences(wanted.spec, before, live, wanted.bound, observed, circumstances)
     disturbance = _disturbance(wanted, circumstances)
     fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
     reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
@@ -72,26 +70,24 @@ def follow(
         return None
     if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
         holds = held(live, observed, circumstances)
-        return _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance, observed)
+        return _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
     return _updated(wanted, fields, reasons, live, extra)
 
 
-def remove(role: str, ours: Sequence[Live], kept: Set[str], observed: Observed, circumstances: Circumstances) -> Change:
-    """The container is not wanted any more; images that gpuplan brought go with it, but for those that are `kept`."""
+def remove(role: str, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Change:
+    """The container is not wanted any more."""
     address = Address(circumstances.node, "container", role)
     recorded = circumstances.record.resources.get(address)
     ports = [port for live in ours for port in held_ports(live)]
     needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, circumstances))]
     images = dict.fromkeys(live.image for live in ours)
-    remembered = {each.name for each in circumstances.record.remembered if each.kind == "image"}
-    brought = sorted(remembered - {canonical_name(image) for image in kept})
     return Change(
         address,
         Action.DELETE,
         tuple(FieldChange("image", image, None) for image in images),
         interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
         disturbs={address: f"container {role} is removed"},
-        steps=(remove_step(address, ports, dict.fromkeys(needs), brought),),
+        steps=(remove_step(address, ports, dict.fromkeys((*needs, *images_of(ours, observed)))),),
     )
 
 
@@ -120,7 +116,6 @@ def _replaced(
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
     disturbance: tuple[Address, str] | None,
-    observed: Observed,
 ) -> Change:
     name = wanted.address.name
     follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
@@ -133,7 +128,6 @@ def _replaced(
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=disturbance[0] if disturbance and follows else None,
         steps=(
-            *_image(wanted, observed),
             *([stop_step(wanted, live, held_ports(live))] if live.busy else []),
             replace_step(wanted),
         ),
@@ -153,11 +147,3 @@ def _updated(
         steps.append(tidy_step(wanted, extra))
     started = {wanted.address: f"container {wanted.address.name} is started"} if "state" in paths else {}
     return Change(wanted.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))
-
-
-def _image(wanted: Wanted, observed: Observed) -> Iterator[Step]:
-    spec = wanted.spec
-    if spec.pull == "never" and not spec.archive:
-        return
-    if spec.pull == "always" or find(spec.image, observed.images) is None:
-        yield image_step(wanted)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuplan.kinds.container.raw import mapping, mappings, sequence, texts, whole
+from gpuplan.kinds.ground.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 
@@ -127,7 +127,7 @@ def _slices_known(raw: JsonObject) -> bool:
 
 def _gpu(raw: JsonObject) -> Gpu:
     slices = [
-        Slice(str(each["uuid"]), whole(instance.get("id")), whole(each.get("id")))
+        Slice(str(each.get("uuid") or ""), whole(instance.get("id")), whole(each.get("id")))
         for instance in mappings(raw.get("instances"))
         for each in mappings(instance.get("compute_instances"))
     ]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import bind, comparable
+from gpuplan.kinds.container.canonical import live_fields
 from gpuplan.kinds.container.changes import create, follow, remove
-from gpuplan.kinds.container.images import find
-from gpuplan.kinds.container.read import FAILED, OLD, Live, Observed
-from gpuplan.kinds.container.seen import digest_of
-from gpuplan.kinds.container.shape import from_json
+from gpuplan.kinds.container.devices import requested
+from gpuplan.kinds.container.differences import Before
+from gpuplan.kinds.container.images import canonical_name, find, images_of, to_bring, to_take_away
+from gpuplan.kinds.container.read import FAILED, OLD, Observed
+from gpuplan.kinds.container.shape import ContainerSpec, from_json
 from gpuplan.kinds.container.steps import Wanted
-from gpuplan.kinds.container.strangers import strangers
-from gpuplan.kinds.container.unread import unread, unresolved
+from gpuplan.kinds.container.strangers import names_taken, ports_taken, strangers
+from gpuplan.kinds.container.unread import before_unread, spec_unread, unread, unresolved
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, Comparison, Unknown
 from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.record import Recorded
 from gpuplan.model.resource import Circumstances, Desired
+from gpuplan.model.value import Json, digest
 
 
 def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
@@ -26,61 +32,86 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
         return unread(desired, observed.error, circumstances)
     ours = [live for live in observed.containers if live.plan == circumstances.plan]
     verdicts = [_judge(each, ours, observed, circumstances) for each in desired]
-    names = {each.address.name for each in desired}
-    gone = sorted({live.role for live in ours} - names)
-    kept = {verdict.wanted.spec.image for verdict in verdicts}
-    removals = [
-        remove(role, [each for each in ours if each.role == role], kept, observed, circumstances) for role in gone
-    ]
-    starting = [verdict.wanted for verdict in verdicts if verdict.starts]
+    gone = sorted({live.role for live in ours} - {each.address.name for each in desired})
+    removals = [remove(role, [each for each in ours if each.role == role], observed, circumstances) for role in gone]
+    changes = [*(verdict.change for verdict in verdicts if verdict.change), *removals]
+    images = list(_images(verdicts, changes, observed, circumstances))
     return Comparison(
-        changes=(*_once([verdict.change for verdict in verdicts if verdict.change]), *removals),
-        unmanaged=tuple(strangers(observed, circumstances.plan, starting)),
+        changes=(*images, *changes),
+        unmanaged=tuple(strangers(observed, circumstances.plan)),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
-        diagnostics=tuple(diagnostic for verdict in verdicts for diagnostic in _impossible(verdict, observed)),
+        diagnostics=tuple(_impossible(verdicts, observed, circumstances.plan)),
         rests_on={
-            **{v.wanted.address: digest_of(v.wanted.address.name, v.wanted.spec, observed) for v in verdicts},
-            **{Address(observed.node, "container", role): digest_of(role, None, observed) for role in gone},
+            **{verdict.address: _seen(verdict.address.name, verdict.spec, observed) for verdict in verdicts},
+            **{Address(observed.node, "container", role): _seen(role, None, observed) for role in gone},
+            **{change.address: _seen_image(change.address.name, observed) for change in images},
         },
     )
-
-
-def _once(changes: Iterable[Change]) -> Iterator[Change]:
-    """The same changes, with each image brought by the first that needs it; the steps of the others wait for that."""
-    seen: set[str] = set()
-    for change in changes:
-        steps = [step for step in change.steps if step.name != "image" or step.title not in seen]
-        seen.update(step.title for step in steps if step.name == "image")
-        yield replace(change, steps=tuple(steps))
 
 
 @dataclass(frozen=True)
 class _Verdict:
     """What is to be done about one wanted container."""
 
-    wanted: Wanted
+    desired: Desired
+    wanted: Wanted | None = None
+    """Absent where the spec could not be read."""
     change: Change | None = None
     unknown: Unknown | None = None
+    warning: Diagnostic | None = None
+
+    @property
+    def address(self) -> Address:
+        return self.desired.address
+
+    @property
+    def spec(self) -> ContainerSpec | None:
+        return self.wanted.spec if self.wanted else None
+
+    @property
+    def made(self) -> bool:
+        """True where the change set makes the container, of its image."""
+        return self.change is not None and self.change.action in (Action.CREATE, Action.REPLACE)
+
+    def makes(self, address: Address) -> bool:
+        """True where a step of the change makes that, which may be a part of the container."""
+        return self.change is not None and any(address.covers(one) for step in self.change.steps for one in step.makes)
 
     @property
     def starts(self) -> bool:
-        """True where the change set makes or starts it."""
-        return self.change is not None and any(step.makes for step in self.change.steps if step.name != "image")
+        """True where the change set starts the container, or the one that takes its place."""
+        return self.change is not None and any(self.address in step.makes for step in self.change.steps)
 
 
 def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> _Verdict:
-    spec = from_json(desired.spec)
+    try:
+        spec = from_json(desired.spec)
+    except ValueError as fault:
+        return _Verdict(desired, unknown=spec_unread(desired.address, fault))
     recorded = circumstances.record.resources.get(desired.address)
-    wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else ())
+    before, warning = _before(desired, recorded)
     current, extra = _current(desired.address.name, ours)
+    leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
+    wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else (), leaves)
     if wanted.bound.missing:
-        return _Verdict(wanted, unknown=unresolved(desired.address, wanted.bound.missing))
+        return _Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
     if current is None:
-        return _Verdict(wanted, create(wanted, observed))
+        return _Verdict(desired, wanted, create(wanted), warning=warning)
     if not comparable(current, observed):
-        return _Verdict(wanted, unknown=unresolved(desired.address, ("the GPUs that it asks for by index",)))
-    before = from_json(recorded.spec) if recorded else None
-    return _Verdict(wanted, follow(wanted, before, current, extra, observed, circumstances))
+        asks = ("the GPUs that it asks for by index",)
+        return _Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
+    change = follow(wanted, before, current, extra, observed, circumstances)
+    return _Verdict(desired, wanted, change, warning=warning)
+
+
+def _before(desired: Desired, recorded: Recorded | None) -> tuple[Before | None, Diagnostic | None]:
+    """What was last applied; nothing, and a warning, where the record has it in another form."""
+    if recorded is None:
+        return None, None
+    try:
+        return Before(from_json(recorded.spec), recorded.digest), None
+    except ValueError as fault:
+        return None, before_unread(desired, fault)
 
 
 def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, ...]]:
@@ -93,15 +124,71 @@ def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, 
     return candidates[0], tuple(live for live in candidates[1:] if live.name != name + FAILED)
 
 
-def _impossible(verdict: _Verdict, observed: Observed) -> Iterator[Diagnostic]:
-    spec, address, change = verdict.wanted.spec, verdict.wanted.address, verdict.change
-    if change is None or change.action is Action.UPDATE or spec.pull != "never" or spec.archive:
-        return
-    if find(spec.image, observed.images) is None:
+def _images(
+    verdicts: Sequence[_Verdict], changes: Sequence[Change], observed: Observed, circumstances: Circumstances
+) -> Iterator[Change]:
+    yield from to_bring([verdict.spec for verdict in verdicts if verdict.spec and verdict.made], observed)
+    wanted = {canonical_name(str(verdict.desired.spec.get("image") or "")) for verdict in verdicts}
+    leaving = {live.id for change in changes for live in _leaving(change, observed, circumstances.plan)}
+    staying = [live for live in observed.containers if live.id not in leaving]
+    yield from to_take_away(wanted, staying, circumstances.record, observed)
+
+
+def _leaving(change: Change, observed: Observed, plan: str) -> Iterable[Live]:
+    """The containers that are on the node no more once a change is made."""
+    mine = [live for live in observed.containers if live.plan == plan and live.role == change.address.name]
+    if change.action is not Action.UPDATE:
+        return mine
+    ids = {one for step in change.steps for one in texts(step.arguments.get("ids"))}
+    return [live for live in mine if live.id in ids]
+
+
+def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> Iterator[Diagnostic]:
+    yield from (verdict.warning for verdict in verdicts if verdict.warning)
+    named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
+    yield from names_taken(observed, plan, named)
+    yield from ports_taken(
+        observed, plan, [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
+    )
+    for verdict in verdicts:
+        if verdict.wanted and verdict.made:
+            yield from _image_missing(verdict.wanted, observed)
+
+
+def _image_missing(wanted: Wanted, observed: Observed) -> Iterator[Diagnostic]:
+    spec, address = wanted.spec, wanted.address
+    if spec.pull == "never" and not spec.archive and find(spec.image, observed.images) is None:
         yield Diagnostic(
             "An image is not on the node",
             f"{spec.image} is not on {address.node}, and the plan file says pull: never.",
             f"Bring it there (docker load, docker pull), or say pull: missing for {address.name}.",
-            where=verdict.wanted.desired.where,
+            where=wanted.desired.where,
             address=str(address),
         )
+
+
+def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
+    """Digest of each container that has a name, as its own or by label, and of the image that is wanted for it.
+
+    An id stands for all that cannot change on a container, its environment included, so that no secret takes part.
+    """
+    image = find(spec.image, observed.images) if spec else None
+    found = [_seen_container(live, observed) for live in observed.containers if name in (live.name, live.role)]
+    return digest({"containers": found, "image": image.id if image else None})
+
+
+def _seen_container(live: Live, observed: Observed) -> Json:
+    fields = live_fields(live, None)
+    return {
+        "id": live.id,
+        "name": live.name,
+        "status": live.status,
+        "image": live.image_id,
+        "limits": [fields[path] for path in ("restart", "memory", "cpus")],
+        "gpus": sorted(requested(live.config, live.host_config, observed.default_runtime, observed.gpus)),
+    }
+
+
+def _seen_image(name: str, observed: Observed) -> str:
+    image = find(name, observed.images)
+    return digest(image.id if image else None)

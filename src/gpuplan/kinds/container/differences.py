@@ -1,20 +1,34 @@
-"""Differences: everything in which one container is not what its spec states, with the reasons in words."""
+"""Differences: everything in which one container is not what its spec states, with the reasons in words.
+
+No secret and no stranger's value is ever told of an environment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import Bound, compare_devices
 from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, shown, wanted_fields
-from gpuplan.kinds.container.env import compare_env
+from gpuplan.kinds.container.devices import environment
 from gpuplan.kinds.container.images import canonical_name, find
-from gpuplan.kinds.container.read import Live, Observed
-from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.kinds.container.read import Image, Observed, leftover
+from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
+from gpuplan.model.value import Secret
 
 _DEFAULTS = {"restart": "no", "network": "bridge", "ipc": "private"}
+
+
+@dataclass(frozen=True)
+class Before:
+    """A container as it was last applied."""
+
+    spec: ContainerSpec
+    digest: str
+    """What the label of a container says that was made from it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +41,7 @@ class Differences:
 
 def differences(
     spec: ContainerSpec,
-    recorded: ContainerSpec | None,
+    before: Before | None,
     live: Live,
     bound: Bound,
     observed: Observed,
@@ -45,16 +59,50 @@ def differences(
     ):
         found.extend([change] if change else [])
         reasons.extend(words)
-    found.extend(_fields(spec, recorded, live, observed))
-    env = compare_env(spec.env, recorded.env if recorded else {}, live, image, circumstances.secrets)
+    found.extend(_fields(spec, before.spec if before else None, live, observed))
+    env = compare_env(spec.env, before, live, image, circumstances.secrets)
     found.extend(sorted(env, key=lambda change: change.path))
     return Differences(tuple(found), tuple(reasons))
+
+
+def compare_env(
+    wanted: Mapping[str, EnvValue],
+    before: Before | None,
+    live: Live,
+    image: Image | None,
+    secrets: Mapping[str, Secret],
+) -> Iterator[FieldChange]:
+    """The differing variables. What the image brings counts as wanted where the plan file does not overlay it.
+
+    What gives a container its GPUs is compared as devices, not here.
+    """
+    has = environment(live.config)
+    brought = environment(image.config) if image else {}
+    for name, value in wanted.items():
+        if not isinstance(value, str):
+            yield from _secret(name, has.get(name), secrets.get(value["secret"]))
+        elif has.get(name) != value:
+            public = name not in has or has[name] == brought.get(name) or _plain_before(name, has[name], before, live)
+            shown_before, shown_after = (has.get(name), value) if public else (None, None)
+            yield FieldChange(f"env.{name}", shown_before, shown_after, sensitive=not public)
+    by_devices = {VISIBLE} if VISIBLE not in wanted else set()
+    recorded = before.spec.env if before else {}
+    for name in has.keys() - wanted.keys() - by_devices:
+        if name in recorded or (image is not None and brought.get(name) != has[name]):
+            yield FieldChange(f"env.{name}", None, None, sensitive=True)
+
+
+def wanted_env(wanted: Mapping[str, EnvValue]) -> Iterator[FieldChange]:
+    """The variables of a container that is yet to be made."""
+    for name, value in wanted.items():
+        secret = not isinstance(value, str)
+        yield FieldChange(f"env.{name}", None, None if secret else str(value), sensitive=secret)
 
 
 def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     if live.name == live.role:
         return None, ()
-    why = "a replacement was interrupted" if live.leftover else "it was renamed"
+    why = "a replacement was interrupted" if leftover(live) else "it was renamed"
     return FieldChange("name", live.name, live.role), (why,)
 
 
@@ -103,3 +151,21 @@ def _fields(
         dropped = path in before and has[path] == before[path] != _DEFAULTS.get(path)
         if owned or (dropped and (image is None or path not in FROM_IMAGE)):
             yield FieldChange(path, shown(path, has[path]), None)
+
+
+def _secret(name: str, has: str | None, known: Secret | None) -> Iterator[FieldChange]:
+    """A secret that is not at hand is not compared."""
+    if has is None or (known is not None and known.reveal() != has):
+        yield FieldChange(f"env.{name}", None, None, sensitive=True)
+
+
+def _plain_before(name: str, has: str, before: Before | None, live: Live) -> bool:
+    """True where the value that a container has can be no secret.
+
+    The record has to state the variable as plain text, and the container must not come from another spec: a run that
+    was cut off may have given it a secret that the record does not know.
+    """
+    stated = before.spec.env.get(name) if before else None
+    if before is None or not isinstance(stated, str):
+        return False
+    return stated == has or live.digest in ("", before.digest)

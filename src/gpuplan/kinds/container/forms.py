@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 
 _VOLUME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]+$")
@@ -41,6 +41,23 @@ def split_side(side: str) -> tuple[str, str]:
     """Address and port of a canonical host side; an empty text where it says nothing."""
     address, _, port = side.rpartition(":")
     return address.strip("[]"), port
+
+
+def host_ports(ports: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """``8000/tcp``, or ``127.0.0.1:8000/tcp``, for each host side with a port of its own."""
+    for inside, sides in ports.items():
+        for side in sides:
+            if split_side(side)[1]:
+                yield f"{side}/{inside.partition('/')[2]}"
+
+
+def clashes(one: str, other: str) -> bool:
+    """True where two host ports cannot both be taken: the same port and protocol, on overlapping addresses."""
+    (side, _, protocol), (other_side, _, other_protocol) = one.partition("/"), other.partition("/")
+    (address, port), (other_address, other_port) = split_side(side), split_side(other_side)
+    if (port, protocol) != (other_port, other_protocol):
+        return False
+    return not address or not other_address or address == other_address or "::" in (address, other_address)
 
 
 def mounts_of(forms: Iterable[str]) -> Mapping[str, str]:

@@ -1,10 +1,32 @@
-"""Images: their names in one form, and which image of the node a name means."""
+"""Images: their names in one form, and the changes that bring one to the node or take away what gpuplan brought."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 
-from gpuplan.kinds.container.read import Image
+from gpuplan.kinds.container.read import Image, Observed
+from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.model.address import Address
+from gpuplan.model.change import Action, Change, FieldChange, Step, Verb
+from gpuplan.model.record import Record
+from gpuplan.model.value import JsonObject
+
+KIND = "image"
+"""Images are in nobody's wishes, so they are neither recorded nor a finding of a drift check; the room brings them
+along for its containers and remembers which of them it brought."""
+BROUGHT: JsonObject = {"brought": True}
+"""What is remembered of an image that was not on the node before."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """An image as containers need it."""
+
+    name: str
+    archive: str = ""
+    pull: str = "missing"
 
 
 def canonical_name(name: str) -> str:
@@ -21,11 +43,96 @@ def canonical_name(name: str) -> str:
     return f"{path}@{digest}" if digest else f"{path}:{tag}"
 
 
+def image_address(node: str, name: str) -> Address:
+    """An image's address, by its canonical name."""
+    return Address(node, KIND, canonical_name(name))
+
+
 def find(name: str, images: Iterable[Image]) -> Image | None:
     """The image of the node that a name means now; None where it is not there."""
     wanted = canonical_name(name)
     for image in images:
-        names = image.digests if "@" in wanted else image.tags
-        if image.id == name or any(canonical_name(each) == wanted for each in names):
+        if image.id == name or wanted in _names(image):
             return image
     return None
+
+
+def images_of(containers: Iterable[Live], observed: Observed) -> tuple[Address, ...]:
+    """The images of containers, under every name that they have on the node."""
+    found: dict[Address, None] = {}
+    for live in containers:
+        image = observed.image(live.image_id)
+        for name in (live.image, *(_names(image) if image else ())):
+            found[image_address(observed.node, name)] = None
+    return tuple(found)
+
+
+def to_bring(making: Iterable[ContainerSpec], observed: Observed) -> Iterator[Change]:
+    """One change for each image that the containers to be made need and that has to be fetched first."""
+    wishes: dict[str, Wish] = {}
+    for spec in making:
+        here = find(spec.image, observed.images) is not None
+        if spec.pull == "always" or (not here and (spec.archive or spec.pull != "never")):
+            wish = wishes.get(canonical_name(spec.image), Wish(spec.image))
+            wish = replace(wish, archive=wish.archive or spec.archive)
+            wishes[canonical_name(spec.image)] = replace(wish, pull="always") if spec.pull == "always" else wish
+    for wish in wishes.values():
+        yield _bring(wish, image_address(observed.node, wish.name), observed)
+
+
+def to_take_away(wanted: Set[str], staying: Iterable[Live], record: Record, observed: Observed) -> Iterator[Change]:
+    """One change for each image that gpuplan brought and that nothing needs any more.
+
+    `wanted` are canonical names, `staying` the containers, whoever made them, that this change set leaves on the node.
+    An image that one of them was made from stays as long as it has no other tag: the engine would not let it go (moby,
+    daemon/images/image_delete.go).
+    """
+    used = {live.image_id for live in staying}
+    for address, fact in sorted(record.remembered.items()):
+        if address.kind != KIND or fact != BROUGHT or address.name in wanted:
+            continue
+        image = find(address.name, observed.images)
+        if image is not None and (image.id not in used or _tags(image) - {address.name}):
+            yield _take_away(address, image)
+
+
+def _names(image: Image) -> frozenset[str]:
+    return _tags(image) | frozenset(map(canonical_name, image.digests))
+
+
+def _tags(image: Image) -> frozenset[str]:
+    return frozenset(map(canonical_name, image.tags))
+
+
+def _bring(wish: Wish, address: Address, observed: Observed) -> Change:
+    here = find(wish.name, observed.images) is not None
+    title = f"load image {wish.name} from {wish.archive}" if wish.archive else f"pull image {wish.name}"
+    arguments = {"image": wish.name, "archive": wish.archive, "pull": wish.pull}
+    return Change(
+        address,
+        Action.UPDATE if here else Action.CREATE,
+        (FieldChange("archive", None, wish.archive),) if wish.archive else (),
+        reasons=("the plan file says pull: always",) if here else (),
+        steps=(
+            Step("bring", address, Verb.UPDATE if here else Verb.CREATE, title, arguments, makes=(address,)),
+        ),
+    )  # fmt: skip
+
+
+def _take_away(address: Address, image: Image) -> Change:
+    return Change(
+        address,
+        Action.DELETE,
+        (FieldChange("id", image.id, None),),
+        reasons=("gpuplan brought it, and no container needs it any more",),
+        steps=(
+            Step(
+                "take-away",
+                address,
+                Verb.DELETE,
+                f"remove image {address.name}",
+                {"image": address.name},
+                frees=(address,),
+            ),
+        ),
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuplan.kinds.container.forms import split_side
 from gpuplan.kinds.container.shape import REPOSITORY, TRITON_PORT, ContainerSpec
+from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.model.value import Json, JsonObject
 
 
@@ -43,8 +44,8 @@ def payload(
 
 def labels(spec: ContainerSpec, owner: Owner) -> Mapping[str, str]:
     """The labels by which gpuplan knows its own (docs/architecture.md)."""
-    own = {"gpuplan.plan": owner.plan, "gpuplan.name": owner.name, "gpuplan.digest": owner.digest}
-    return {**own, "gpuplan.triton": str(TRITON_PORT)} if spec.triton else own
+    own = {PLAN: owner.plan, NAME: owner.name, DIGEST: owner.digest}
+    return {**own, TRITON: str(TRITON_PORT)} if spec.triton else own
 
 
 def restart_policy(stated: str) -> JsonObject:

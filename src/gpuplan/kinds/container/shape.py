@@ -85,7 +85,10 @@ def from_json(value: JsonObject) -> ContainerSpec:
     Raises:
         ValueError: it is not the JSON of a container's spec.
     """
-    return _adapter().validate_python(value)
+    spec = _adapter().validate_python(value)
+    if any(not isinstance(each, str) and set(each) != {"secret"} for each in spec.env.values()):
+        raise ValueError("a variable is neither a text nor a secret")
+    return spec
 
 
 @cache

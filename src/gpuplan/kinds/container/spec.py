@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from gpuplan.catalog.triton import release_of
 from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
-from gpuplan.kinds.container.archive import tag_in_archive
-from gpuplan.kinds.container.forms import mounts_of, ports_of
+from gpuplan.intent.sources.archive import tag_in_archive
+from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.kinds.container.server import check, command_line
-from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, Readiness, to_json
+from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, Readiness, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
 
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
+"""Every image reference, and little else (distribution reference grammar): none with an empty part."""
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
 
@@ -116,6 +118,12 @@ def _refuse(told: _Told) -> None:
 def _image(told: _Told) -> str:
     stated = told.placed.container
     if stated.image:
+        if not _IMAGE.fullmatch(stated.image):
+            detail, fix = (
+                f"{stated.image!r} is not a reference such as NAME:TAG or HOST:PORT/NAME@DIGEST.",
+                "Correct it.",
+            )
+            told.fault("image", "An image's name is not understood", detail, fix)
         return stated.image
     if not stated.archive:
         told.fault("", "A container without an image", "Neither image nor archive is stated.", "Add image: NAME:TAG.")
@@ -212,9 +220,6 @@ def _readiness(stated: Container) -> Readiness:
 
 def _shared_ports(desired: Sequence[Desired]) -> Iterator[Diagnostic]:
     """Two containers of one node that publish the same host port."""
-    from gpuplan.kinds.container.ports import clashes, host_ports
-    from gpuplan.kinds.container.shape import from_json
-
     seen: list[tuple[str, Desired]] = []
     for each in desired:
         for port in host_ports(from_json(each.spec).ports):

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import Bound
-from gpuplan.kinds.container.images import canonical_name
-from gpuplan.kinds.container.ports import host_ports
-from gpuplan.kinds.container.read import Live
+from gpuplan.kinds.container.forms import host_ports
+from gpuplan.kinds.container.images import image_address
 from gpuplan.kinds.container.shape import ContainerSpec, to_json
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
-from gpuplan.model.value import Json, Later
+from gpuplan.model.value import Json, JsonObject, Later
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Wanted:
     bound: Bound
     had: tuple[Address, ...] = ()
     """Needs that the record has of it."""
+    leaves: tuple[Address, ...] = ()
+    """Images of the containers that stand for it on the node."""
 
     @property
     def address(self) -> Address:
@@ -36,13 +38,10 @@ class Wanted:
         """Its devices by their own names, and its repository."""
         return (*self.bound.devices, *(need for need in self.desired.needs if need.kind != "gpu"))
 
-
-def image_step(wanted: Wanted) -> Step:
-    """Bring the image before anything is stopped for it."""
-    spec, node = wanted.spec, wanted.address.node
-    title = f"load image {spec.image} from {spec.archive}" if spec.archive else f"pull image {spec.image}"
-    makes = (_image(node, spec.image),)
-    return Step("image", wanted.address, Verb.CREATE, title, {"spec": to_json(spec)}, makes=makes)
+    @property
+    def settings(self) -> Address:
+        """What is set on a container before it is started: its name, its limits."""
+        return self.address.part("settings")
 
 
 def create_step(wanted: Wanted) -> Step:
@@ -57,19 +56,31 @@ def replace_step(wanted: Wanted) -> Step:
 
 def start_step(wanted: Wanted) -> Step:
     """Start what is there, and wait until it is ready."""
-    return _making("start", Verb.UPDATE, f"start container {wanted.address.name}", wanted)
+    node, name = wanted.address.node, wanted.address.name
+    return Step(
+        "start",
+        wanted.address,
+        Verb.UPDATE,
+        f"start container {name}",
+        _arguments(wanted),
+        makes=(wanted.address, *_ports(node, host_ports(wanted.spec.ports))),
+        uses=(*wanted.needs, wanted.settings),
+    )
 
 
 def update_step(wanted: Wanted, live: Live) -> Step:
     """Set what the engine can change on a container that runs, its name included."""
     title = f"update container {wanted.address.name}"
-    return Step("update", wanted.address, Verb.UPDATE, title, {"spec": to_json(wanted.spec), "id": live.id})
+    arguments: JsonObject = {"spec": to_json(wanted.spec), "id": live.id}
+    return Step("update", wanted.address, Verb.UPDATE, title, arguments, makes=(wanted.settings,))
 
 
 def tidy_step(wanted: Wanted, extra: Sequence[Live]) -> Step:
-    """Remove what an interrupted replacement left."""
+    """Remove what an interrupted replacement left, once the container itself has proven that it serves."""
     title = f"remove {', '.join(each.name for each in extra)}"
-    return Step("tidy", wanted.address, Verb.DELETE, title, {"ids": [each.id for each in extra]})
+    arguments = {"ids": [each.id for each in extra]}
+    uses, releases = (wanted.address,), wanted.leaves
+    return Step("tidy", wanted.address, Verb.DELETE, title, arguments, uses=uses, releases=releases)
 
 
 def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
@@ -82,20 +93,19 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
         Verb.UPDATE,
         f"stop container {wanted.address.name}",
         {"id": live.id, "name": live.name},
-        uses=(_image(node, wanted.spec.image), *repository),
+        uses=(image_address(node, wanted.spec.image), *repository),
         releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
         frees=(wanted.address, *_ports(node, held)),
     )
 
 
-def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address], images: Sequence[str]) -> Step:
-    """Stop and remove a container and what replacements left of it; then those of the images that nothing uses."""
+def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address]) -> Step:
+    """Stop and remove a container and what replacements left of it. `needs` is what it releases."""
     return Step(
         "remove",
         address,
         Verb.DELETE,
         f"remove container {address.name}",
-        {"images": list(images)},
         releases=tuple(needs),
         frees=(address, *_ports(address.node, held)),
     )
@@ -103,22 +113,23 @@ def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address],
 
 def _making(name: str, verb: Verb, title: str, wanted: Wanted) -> Step:
     node, spec = wanted.address.node, wanted.spec
-    gpus: dict[str, Json] = {
-        part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
-    }
     return Step(
         name,
         wanted.address,
         verb,
         title,
-        {"spec": to_json(spec), "digest": wanted.desired.digest, "gpus": gpus},
+        _arguments(wanted),
         makes=(wanted.address, *_ports(node, host_ports(spec.ports))),
-        uses=(*wanted.needs, _image(node, spec.image)),
+        uses=(*wanted.needs, image_address(node, spec.image)),
+        releases=wanted.leaves,
     )
 
 
-def _image(node: str, name: str) -> Address:
-    return Address(node, "image", canonical_name(name))
+def _arguments(wanted: Wanted) -> dict[str, Json]:
+    gpus: dict[str, Json] = {
+        part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
+    }
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus}
 
 
 def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:

@@ -1,32 +1,46 @@
-"""Strangers: the containers that this plan file did not make, and whom they are in the way of."""
+"""Strangers: the containers that this plan file did not make, and which of them make its wishes impossible."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuplan.kinds.container.canonical import live_fields
 from gpuplan.kinds.container.devices import requested
-from gpuplan.kinds.container.ports import clashes, host_ports
-from gpuplan.kinds.container.raw import texts
-from gpuplan.kinds.container.read import Live, Observed
+from gpuplan.kinds.container.forms import clashes, host_ports
+from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.container.steps import Wanted
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address
 from gpuplan.model.change import Unmanaged
+from gpuplan.model.diagnostic import Diagnostic
 
-GUARD = "unmanaged-container"
 
-
-def strangers(observed: Observed, plan: str, starting: Sequence[Wanted]) -> Iterator[Unmanaged]:
-    """All of them; `starting` are the wanted containers that this change set is going to make or start."""
+def strangers(observed: Observed, plan: str) -> Iterator[Unmanaged]:
+    """All of them."""
     for live in observed.containers:
-        if live.plan == plan:
-            continue
-        address = Address(observed.node, "container", live.name)
-        blocked = [(wanted, why) for wanted in starting if (why := _in_the_way(live, wanted))]
-        for wanted, why in blocked:
-            yield Unmanaged(address, f"{_what(live, observed)} {why}", wanted.address, GUARD)
-        if not blocked:
-            yield Unmanaged(address, _what(live, observed))
+        if live.plan != plan:
+            yield Unmanaged(Address(observed.node, "container", live.name), _what(live, observed))
+
+
+def names_taken(observed: Observed, plan: str, making: Sequence[Wanted]) -> Iterator[Diagnostic]:
+    """Those that have the name of a container that is to be made, or to get its name back."""
+    holders = {live.name: live for live in observed.containers if live.plan != plan}
+    for wanted in making:
+        if (holder := holders.get(wanted.address.name)) is not None:
+            yield name_taken(holder, wanted)
+
+
+def ports_taken(observed: Observed, plan: str, starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+    """Those that hold a host port of a container that is to be started."""
+    busy = [live for live in observed.containers if live.plan != plan and live.busy]
+    for wanted in starting:
+        ports = list(host_ports(wanted.spec.ports))
+        for live in busy:
+            held = list(held_ports(live))
+            if taken := [port for port in ports if any(clashes(port, other) for other in held)]:
+                yield _port_taken(live, wanted, taken)
 
 
 def held_ports(live: Live) -> Iterable[str]:
@@ -39,14 +53,33 @@ def held_ports(live: Live) -> Iterable[str]:
     return host_ports(published)
 
 
-def _in_the_way(live: Live, wanted: Wanted) -> str:
-    if live.name == wanted.address.name:
-        return "has that name"
-    if not live.busy:
-        return ""
-    ports = list(host_ports(wanted.spec.ports))
-    taken = [port for port in held_ports(live) if any(clashes(port, other) for other in ports)]
-    return f"holds the host port {', '.join(taken)}" if taken else ""
+def name_taken(holder: Live, wanted: Wanted) -> Diagnostic:
+    """No step can be done as long as somebody else's container has the name."""
+    name, node = holder.name, wanted.address.node
+    return Diagnostic(
+        "The container's name is taken",
+        f"A container called {name} ({holder.image}, {holder.status}) is on {node}; {_maker(holder)} made it.",
+        f"Choose another name in the plan file, or rename it on {node}:\n"
+        f"    docker rename {shlex.quote(name)} {shlex.quote(f'{name}-before')}",
+        where=wanted.desired.where,
+        address=str(wanted.address),
+    )
+
+
+def _port_taken(holder: Live, wanted: Wanted, taken: Sequence[str]) -> Diagnostic:
+    name, node = holder.name, wanted.address.node
+    return Diagnostic(
+        "A host port is taken",
+        f"The container {name} ({holder.image}) on {node}, which {_maker(holder)} made, holds {', '.join(taken)}, "
+        f"which {wanted.address.name} publishes.",
+        f"Publish another port, or stop it on {node}:\n    docker stop {shlex.quote(name)}",
+        where=wanted.desired.where,
+        address=str(wanted.address),
+    )
+
+
+def _maker(live: Live) -> str:
+    return f"the plan file {live.plan}" if live.plan else "somebody else"
 
 
 def _what(live: Live, observed: Observed) -> str:

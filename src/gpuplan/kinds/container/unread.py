@@ -1,4 +1,4 @@
-"""Unread: what is said of containers when the engine, or a GPU that they need, could not be asked."""
+"""Unread: what is said of containers when the engine, a GPU that they need, or the record could not be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuplan.model.address import Address
 from gpuplan.model.change import Comparison, Unknown
-from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.model.snapshot import ProbeError
 
@@ -36,6 +36,43 @@ def unresolved(address: Address, parts: Sequence[str]) -> Unknown:
             address=str(address),
         ),
     )
+
+
+def spec_unread(address: Address, fault: ValueError) -> Unknown:
+    """A container whose spec, as a record or a saved change set keeps it, is of another form."""
+    return Unknown(
+        address,
+        Diagnostic(
+            "What was applied of a container could not be read",
+            f"The spec of {address.name} is not of a form that this version of gpuplan knows ({_where(fault)}), so it "
+            "was not compared.",
+            "Another version may have written it: use that one, or apply the plan file again with this one.",
+            address=str(address),
+        ),
+    )
+
+
+def before_unread(desired: Desired, fault: ValueError) -> Diagnostic:
+    """The record's spec is of another form; the container is compared with the plan file alone."""
+    address = desired.address
+    return Diagnostic(
+        "What was applied of a container could not be read",
+        f"The record of {address.name} is not of a form that this version of gpuplan knows ({_where(fault)}); what the "
+        "plan file stated then and does not state now is left as it is.",
+        "Apply the plan file: that writes the record anew.",
+        where=desired.where,
+        address=str(address),
+        severity=Severity.WARNING,
+    )
+
+
+def _where(fault: ValueError) -> str:
+    """The fields at fault; never their values, which may be private."""
+    from pydantic import ValidationError
+
+    if not isinstance(fault, ValidationError):
+        return str(fault)
+    return ", ".join(sorted({".".join(map(str, error["loc"][:2])) for error in fault.errors(include_input=False)}))
 
 
 def _engine(address: Address, error: ProbeError) -> Diagnostic:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.model.failure import failed, had_no_effect, hung, no_server, stays
 from gpuplan.kinds.model.log import Log
-from gpuplan.kinds.model.read import READY, Container, Observed, Server, read
+from gpuplan.kinds.model.read import READY, Observed, Server, read
 from gpuplan.kinds.model.server import TritonServer
 from gpuplan.kinds.model.wanted import Wanted, wanted_from
 from gpuplan.kinds.room import Hands, Memory
@@ -125,7 +126,7 @@ def _take_out(step: Step, hands: Hands, triton: TritonServer, model: str) -> Non
     hands.say(f"{model} is unloaded")
 
 
-def _find(step: Step, hands: Hands, name: str) -> tuple[Container | None, Server | None]:
+def _find(step: Step, hands: Hands, name: str) -> tuple[Live | None, Server | None]:
     """The container and its server; two Nones where the container does not run."""
     observed = read(hands.look("docker", "triton"))
     container = _running(step, observed, hands.plan, name)
@@ -139,11 +140,11 @@ def _find(step: Step, hands: Hands, name: str) -> tuple[Container | None, Server
     return container, server
 
 
-def _running(step: Step, observed: Observed, plan: str, name: str) -> Container | None:
+def _running(step: Step, observed: Observed, plan: str, name: str) -> Live | None:
     if isinstance(observed.containers, ProbeError):
         raise Problem(no_server(step, name, observed.containers.text))
     container = observed.container(plan, name)
-    return container if container is not None and container.running else None
+    return container if container is not None and container.busy else None
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def _names(desired: Sequence[Desired], observed: Observed, circumstances: Circum
     recorded = (address.name for address in circumstances.record.resources if address.kind == "model")
     names = [address.partition("/")[0] for address in (*(each.address.name for each in desired), *recorded)]
     if not isinstance(observed.containers, ProbeError):
-        names += [each.role for each in observed.containers if each.plan == circumstances.plan and each.running]
+        names += [each.role for each in observed.containers if each.plan == circumstances.plan and each.busy]
     if not isinstance(observed.at_start, ProbeError):
         names += list(observed.at_start)
     return tuple(dict.fromkeys(names))

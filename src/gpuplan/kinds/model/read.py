@@ -6,25 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gpuplan.kinds.ground.docker import Live, containers
+from gpuplan.kinds.ground.labels import CONTENT
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject, as_list, as_object
 
-MARK = "gpuplan_content"
 READY = "READY"
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class Container:
-    """One container of the engine."""
-
-    id: str
-    name: str
-    plan: str
-    """The plan file that made it, by its label."""
-    role: str
-    """Its name in that plan file."""
-    running: bool
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class Server:
 class Observed:
     """Everything that the room reads; an error stands in the place of what could not be read."""
 
-    containers: Sequence[Container] | ProbeError = ()
+    containers: Sequence[Live] | ProbeError = ()
     servers: Mapping[str, Server | ProbeError] | ProbeError = field(default_factory=dict)
     """By container id."""
     at_start: Mapping[str, frozenset[str]] | ProbeError = field(default_factory=dict)
@@ -86,19 +74,19 @@ class Observed:
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Container → the models whose files lie in its repository."""
 
-    def container(self, plan: str, role: str) -> Container | None:
+    def container(self, plan: str, role: str) -> Live | None:
         """The container that stands for a name of the plan file: the one that runs, or bears the name itself."""
         if isinstance(self.containers, ProbeError):
             return None
         ours = [each for each in self.containers if (each.plan, each.role) == (plan, role)]
-        return max(ours, key=lambda each: (each.running, each.name == role), default=None)
+        return max(ours, key=lambda each: (each.busy, each.name == role), default=None)
 
 
 def read(snapshot: Snapshot) -> Observed:
     """The servers of the snapshot. Never raises: an answer of another form is an error of its probe."""
     files = _guarded(snapshot.probe("repository"), _files)
     return Observed(
-        containers=_guarded(snapshot.probe("docker"), _containers),
+        containers=_guarded(snapshot.probe("docker"), containers),
         servers=_guarded(snapshot.probe("triton"), _servers),
         at_start=_guarded(snapshot.probe("repository"), _at_start),
         files={} if isinstance(files, ProbeError) else files,
@@ -112,21 +100,6 @@ def _guarded(probe: Probe, reader: Callable[[JsonObject], Found]) -> Found | Pro
         return reader(as_object(probe.value))
     except (KeyError, TypeError, ValueError) as fault:
         return ProbeError("unexpected", f"the answer has another form: {fault}")
-
-
-def _containers(value: JsonObject) -> Sequence[Container]:
-    return tuple(_container(as_object(each)) for each in as_list(value["containers"]))
-
-
-def _container(raw: JsonObject) -> Container:
-    labels = as_object(as_object(raw["Config"]).get("Labels") or {})
-    return Container(
-        id=str(raw["Id"]),
-        name=str(raw["Name"]).lstrip("/"),
-        plan=str(labels.get("gpuplan.plan", "")),
-        role=str(labels.get("gpuplan.name", "")),
-        running=as_object(raw["State"])["Running"] is True,
-    )
 
 
 def _servers(value: JsonObject) -> Mapping[str, Server | ProbeError]:
@@ -159,7 +132,7 @@ def read_index(entries: Sequence[Json]) -> Mapping[str, Sequence[Version]]:
 
 def content_of(config: JsonObject) -> str:
     """Our mark in a model's config as the server gives it; empty where there is none."""
-    parameter = as_object(config.get("parameters") or {}).get(MARK)
+    parameter = as_object(config.get("parameters") or {}).get(CONTENT)
     return str(parameter.get("string_value", "")) if isinstance(parameter, Mapping) else ""
 
 

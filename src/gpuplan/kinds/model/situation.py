@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuplan.kinds.model.read import Container, Observed, Server
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.model.read import Observed, Server
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.resource import Circumstances
@@ -54,7 +55,7 @@ def situation(name: str, observed: Observed, circumstances: Circumstances) -> Si
         disturbed=circumstances.disturbed.get(container, ""),
     )
     live = observed.container(circumstances.plan, name)
-    if live is None or not live.running:
+    if live is None or not live.busy:
         return replace(found, down=True)
     server = _server(live, observed)
     if isinstance(server, Server):
@@ -62,7 +63,7 @@ def situation(name: str, observed: Observed, circumstances: Circumstances) -> Si
     return found if found.disturbed else replace(found, unread=server)
 
 
-def _server(container: Container, observed: Observed) -> Server | str:
+def _server(container: Live, observed: Observed) -> Server | str:
     """The server in a running container, or why it is not known."""
     servers = observed.servers
     server = servers if isinstance(servers, ProbeError) else servers.get(container.id)

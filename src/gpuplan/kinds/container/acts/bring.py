@@ -1,51 +1,58 @@
-"""Bring: an image to a node, pulled from its registry or loaded from an archive beside the plan file."""
+"""Bring: an image to a node, from its registry or from an archive beside the plan file; and take it away again."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from gpuplan.kinds.container.engine import Engine
-from gpuplan.kinds.container.faults import explain, told
-from gpuplan.kinds.container.images import canonical_name
-from gpuplan.kinds.container.shape import ContainerSpec
-from gpuplan.kinds.room import Hands
+from gpuplan.kinds.container.acts.faults import Engine, explain, told
+from gpuplan.kinds.container.images import BROUGHT, Wish, canonical_name
+from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
-from gpuplan.model.value import JsonObject
 
 IDLE = 120.0
 """Seconds without a word from the engine after which a pull counts as hung."""
 _CHUNK = 1 << 20
 
 
-def bring(spec: ContainerSpec, address: Address, hands: Hands) -> list[tuple[Address, JsonObject | None]]:
-    """See that the image is on the node; what it brought is remembered, so that `destroy` can take it away again.
+def bring(wish: Wish, address: Address, hands: Hands) -> Memory:
+    """See that the image is on the node; what it brought is remembered, so that it can be taken away again.
 
     Raises:
         Problem: it could not be brought, or a second look does not find it.
     """
-    if spec.pull != "always" and present(spec.image, address, hands):
-        hands.say(f"{spec.image} is already on the node")
+    before = present(wish.name, address, hands)
+    if before and wish.pull != "always":
+        hands.say(f"{wish.name} is already on the node")
         return []
-    before = present(spec.image, address, hands)
-    if spec.pull == "never" and not spec.archive:
-        raise Problem(_absent(spec, address))
-    if spec.archive:
-        _load(spec, address, hands)
+    if wish.archive:
+        _load(wish, address, hands)
     else:
-        _pull(spec.image, address, hands)
-    if not present(spec.image, address, hands):
-        raise Problem(_absent(spec, address))
-    return [] if before else [(image_address(address.node, spec.image), {"brought": True})]
+        _pull(wish.name, address, hands)
+    if not present(wish.name, address, hands):
+        raise Problem(_absent(wish, address))
+    return [] if before else [(address, BROUGHT)]
 
 
-def image_address(node: str, image: str) -> Address:
-    """Where it is remembered that gpuplan brought an image."""
-    return Address(node, "image", canonical_name(image))
+def take_away(image: str, address: Address, hands: Hands) -> Memory:
+    """Remove an image that gpuplan brought.
+
+    Raises:
+        Problem: the engine refused, as it does where a container uses it by now, or a second look still finds it.
+    """
+    from docker.errors import ImageNotFound
+
+    with told(str(address), f"removing {image}"), suppress(ImageNotFound):
+        hands.docker().remove_image(image)
+    if present(image, address, hands):
+        raise Problem(Diagnostic("An image was not removed", f"{image} is still there.", address=str(address)))
+    hands.say(f"removed image {image}")
+    return [(address, None)]
 
 
 def present(image: str, address: Address, hands: Hands) -> bool:
@@ -73,16 +80,16 @@ def _pull(image: str, address: Address, hands: Hands) -> None:
             progress.see(event)
 
 
-def _load(spec: ContainerSpec, address: Address, hands: Hands) -> None:
-    doing = f"loading {spec.image} from {spec.archive}"
-    with told(str(address), doing), hands.source(spec.archive) as content:
+def _load(wish: Wish, address: Address, hands: Hands) -> None:
+    doing = f"loading {wish.name} from {wish.archive}"
+    with told(str(address), doing), hands.source(wish.archive) as content:
         engine: Engine = hands.docker()
-        for event in engine.load_image(_told_chunks(content, spec, hands)):
+        for event in engine.load_image(_told_chunks(content, wish, hands)):
             if error := event.get("error"):
                 raise Problem(explain(str(address), doing, str(error)))
 
 
-def _told_chunks(content: BinaryIO, spec: ContainerSpec, hands: Hands) -> Iterator[bytes]:
+def _told_chunks(content: BinaryIO, wish: Wish, hands: Hands) -> Iterator[bytes]:
     size = content.seek(0, 2)
     content.seek(0)
     told_at, sent = 0, 0
@@ -91,7 +98,7 @@ def _told_chunks(content: BinaryIO, spec: ContainerSpec, hands: Hands) -> Iterat
         sent += len(chunk)
         if (percent := sent * 100 // max(size, 1)) >= told_at + 10:
             told_at = percent
-            hands.say(f"loading {spec.archive} {percent} %")
+            hands.say(f"loading {wish.archive} {percent} %")
 
 
 @dataclass
@@ -143,12 +150,10 @@ def _hung(doing: str, address: Address) -> Diagnostic:
     return Diagnostic("A pull hangs", detail, "Check from the node that the registry answers.", address=str(address))
 
 
-def _absent(spec: ContainerSpec, address: Address) -> Diagnostic:
-    if spec.archive:
-        why, fix = f"{spec.archive} was loaded", "Check that the archive holds that name and tag."
-    elif spec.pull == "never":
-        why, fix = "The plan file says pull: never", "Bring it to the node, or say pull: missing."
+def _absent(wish: Wish, address: Address) -> Diagnostic:
+    if wish.archive:
+        why, fix = f"{wish.archive} was loaded", "Check that the archive holds that name and tag."
     else:
         why, fix = "The pull ended without an error", "Check the name of the image."
-    detail = f"{why}, and {spec.image} is not on {address.node}."
+    detail = f"{why}, and {wish.name} is not on {address.node}."
     return Diagnostic("The image was not found", detail, fix, address=str(address))

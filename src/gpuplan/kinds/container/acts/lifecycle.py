@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from gpuplan.kinds.container.engine import Engine, post_update
-from gpuplan.kinds.container.faults import told
-from gpuplan.kinds.container.lookup import devices_now
+from gpuplan.kinds.container.acts.faults import Engine, post_update, told
+from gpuplan.kinds.container.acts.lookup import devices_now
+from gpuplan.kinds.container.acts.ready import wait_ready
+from gpuplan.kinds.container.acts.standing import (
+    discard,
+    halt,
+    kept,
+    named,
+    of_ours,
+    rename,
+    standing,
+    step_aside,
+    unpause,
+)
 from gpuplan.kinds.container.payload import Owner, limits, payload, restart_policy
-from gpuplan.kinds.container.raw import mapping, mappings, whole
-from gpuplan.kinds.container.read import OLD, live
-from gpuplan.kinds.container.ready import wait_ready
+from gpuplan.kinds.container.read import OLD
 from gpuplan.kinds.container.shape import ContainerSpec, EnvValue
-from gpuplan.kinds.container.standing import come_back, discard, halt, named, of_ours, rename, step_aside, unpause
+from gpuplan.kinds.ground.docker import live
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -45,13 +56,12 @@ def make(making: Making) -> None:
     """
     address, hands = making.address, making.hands
     devices = devices_now(making.gpus, address, hands)
-    step_aside(address, hands)
-    try:
+    before = standing(address, hands)
+    with kept(before, address, hands):
+        step_aside(before, address, hands)
         container = _create(making, devices)
         _start(making, container)
         wait_ready(container, address, making.spec, hands)
-    except Problem as problem:
-        raise Problem((*problem.diagnostics, *come_back(address, hands))) from problem
     tidy(address, hands)
 
 
@@ -65,16 +75,14 @@ def start(making: Making) -> None:
     found = named(making.name, address, hands)
     if found is None:
         raise Problem(_gone(making))
-    try:
+    before = named(making.name + OLD, address, hands)
+    with kept(before, address, hands) if before is not None else nullcontext():
         if found.status == "paused":
             unpause(found, address, hands)
         else:
             halt(found, address, hands)
             _start(making, found.id)
         wait_ready(found.id, address, making.spec, hands)
-    except Problem as problem:
-        back = come_back(address, hands) if named(making.name + OLD, address, hands) else ()
-        raise Problem((*problem.diagnostics, *back)) from problem
 
 
 def update(container: str, making: Making) -> None:

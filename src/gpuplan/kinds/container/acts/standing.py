@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpuplan.kinds.container.acts.faults import post_update, told
 from gpuplan.kinds.container.devices import read_gpus, requested
-from gpuplan.kinds.container.engine import post_update
-from gpuplan.kinds.container.faults import told
-from gpuplan.kinds.container.raw import mapping
-from gpuplan.kinds.container.read import FAILED, NAME_LABEL, OLD, PLAN_LABEL, Live, live
+from gpuplan.kinds.container.read import FAILED, OLD, leftover
+from gpuplan.kinds.ground.docker import Live, live
+from gpuplan.kinds.ground.labels import NAME, PLAN
+from gpuplan.kinds.ground.raw import mapping
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
-from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 from gpuplan.model.value import JsonObject
 
 _NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
@@ -18,7 +22,7 @@ _NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
 def of_ours(address: Address, hands: Hands) -> tuple[Live, ...]:
     """All containers of this plan file with this name, leftovers included."""
     engine = hands.docker()
-    filters = {"label": [f"{PLAN_LABEL}={hands.plan}", f"{NAME_LABEL}={address.name}"]}
+    filters = {"label": [f"{PLAN}={hands.plan}", f"{NAME}={address.name}"]}
     with told(str(address), "listing containers"):
         listed = engine.containers(all=True, filters=filters)
         return tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
@@ -35,8 +39,8 @@ def named(name: str, address: Address, hands: Hands) -> Live | None:
             return None
 
 
-def step_aside(address: Address, hands: Hands) -> None:
-    """Stop the container that stands, and keep it under another name.
+def standing(address: Address, hands: Hands) -> Live | None:
+    """The container of ours that stands under a name, and that a new one is to take the place of.
 
     What an interrupted run left counts as well: of two, the one that runs stands, else the older one.
 
@@ -47,26 +51,39 @@ def step_aside(address: Address, hands: Hands) -> None:
     if current is not None and current.plan != hands.plan:
         raise Problem(_taken(current, address))
     ours = {each.name: each for each in of_ours(address, hands)}
-    keep = current
     if (old := ours.get(address.name + OLD)) is not None and (current is None or not current.busy):
-        keep = old
-    if keep is None:
-        keep = next((each for each in ours.values() if not each.leftover), None)
-    for each in ours.values():
-        if keep is not None and each.id == keep.id:
+        return old
+    return current or next((each for each in ours.values() if not leftover(each)), None)
+
+
+def step_aside(before: Live | None, address: Address, hands: Hands) -> None:
+    """Stop the container that stands and keep it under another name; whatever else of ours has the name goes."""
+    for each in of_ours(address, hands):
+        if before is not None and each.id == before.id:
             halt(each, address, hands)
         else:
             discard(each, address, hands)
-    if keep is not None and keep.name != address.name + OLD:
-        rename(keep, address.name + OLD, address, hands)
+    if before is not None and before.name != address.name + OLD:
+        rename(before, address.name + OLD, address, hands)
 
 
-def come_back(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
-    """After a failure: the new one goes aside, stopped, and the one before comes back where it still can run."""
+@contextmanager
+def kept(before: Live | None, address: Address, hands: Hands) -> Iterator[None]:
+    """Within it another container takes the place of `before`; whatever fails, `before` comes back.
+
+    Raises:
+        Problem: what failed, with what became of the container before.
+    """
     try:
-        return (*_set_failed(address, hands), *_restore(address, hands))
+        yield
+    except ConnectionLost:
+        raise
     except Problem as problem:
-        return problem.diagnostics
+        raise Problem((*problem.diagnostics, *_come_back(before, address, hands))) from problem
+    except Exception:
+        for each in _come_back(before, address, hands):
+            hands.say(f"{each.summary}: {each.detail}")
+        raise
 
 
 def halt(container: Live, address: Address, hands: Hands) -> None:
@@ -102,9 +119,17 @@ def rename(container: Live, name: str, address: Address, hands: Hands) -> None:
         hands.docker().rename(container.id, name)
 
 
-def _set_failed(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+def _come_back(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    """The new one goes aside, stopped, and the one before comes back where it still can run."""
+    try:
+        return (*_set_failed(before, address, hands), *(_restore(before, address, hands) if before else ()))
+    except Problem as problem:
+        return problem.diagnostics
+
+
+def _set_failed(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
     new = named(address.name, address, hands)
-    if new is None or new.plan != hands.plan:
+    if new is None or new.plan != hands.plan or (before is not None and new.id == before.id):
         return ()
     if new.status == "created":
         discard(new, address, hands)
@@ -112,6 +137,9 @@ def _set_failed(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
     halt(new, address, hands)
     with told(str(address), f"setting {new.name} aside"):
         post_update(hands.docker(), new.id, _NEVER)
+    older = named(address.name + FAILED, address, hands)
+    if older is not None and older.plan == hands.plan:
+        discard(older, address, hands)
     rename(new, address.name + FAILED, address, hands)
     return (
         Diagnostic(
@@ -124,13 +152,14 @@ def _set_failed(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
     )
 
 
-def _restore(address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
-    old = named(address.name + OLD, address, hands)
+def _restore(before: Live, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    old = named(before.id, address, hands)
     if old is None:
         return ()
-    rename(old, address.name, address, hands)
+    if old.name != address.name:
+        rename(old, address.name, address, hands)
     gpus = read_gpus(hands.look("gpu"))
-    lost = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids)
+    lost = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
     if lost:
         detail = f"It stays stopped, since {', '.join(lost)} is not on the node any more."
         return (_back("The container before was put back, stopped", detail, address),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuplan.kinds.container.devices import read_gpus
-from gpuplan.kinds.container.raw import mapping, mappings, whole
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem

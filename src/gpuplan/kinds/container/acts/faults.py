@@ -1,13 +1,34 @@
-"""Faults: what the engine says when it refuses, turned into what is wrong and what to do."""
+"""Faults: the engine's calls that its SDK has no types for, and what it says when it refuses, with what to do."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.value import Json, JsonObject
+
+if TYPE_CHECKING:
+    import docker
+
+
+class Engine(Protocol):
+    """What `docker.APIClient` does without types in its stubs."""
+
+    def inspect_image(self, image: str) -> Mapping[str, Json]:
+        """GET /images/NAME/json."""
+        ...
+
+    def load_image(self, data: Iterable[bytes]) -> Iterator[Mapping[str, object]]:
+        """POST /images/load, with the engine's words as they come."""
+        ...
+
+    def create_container_from_config(self, config: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+        """POST /containers/create with a body of our own."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -85,6 +106,23 @@ _RULES = (
 )
 
 
+def post_update(engine: docker.APIClient, container: str, body: JsonObject) -> None:
+    """POST /containers/ID/update; the SDK's own method knows no NanoCpus.
+
+    Raises:
+        docker.errors.APIError: the engine refused.
+    """
+    from docker.errors import create_api_error_from_http_exception
+    from requests import HTTPError
+
+    url = f"{engine.base_url}/v{engine.api_version}/containers/{container}/update"
+    answer = engine.post(url, json=body, timeout=engine.timeout)
+    try:
+        answer.raise_for_status()
+    except HTTPError as fault:
+        create_api_error_from_http_exception(fault)
+
+
 @contextmanager
 def told(address: str, doing: str) -> Iterator[None]:
     """Within it, whatever the engine or the way to it raises becomes a Problem that says what to do.
@@ -93,13 +131,14 @@ def told(address: str, doing: str) -> Iterator[None]:
         Problem: in place of the SDK's errors.
     """
     import requests
+    import urllib3
     from docker.errors import APIError, DockerException
 
     try:
         yield
     except APIError as fault:
         raise Problem(explain(address, doing, str(fault.explanation or fault))) from fault
-    except (DockerException, requests.RequestException, OSError) as fault:
+    except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise Problem(_unreachable(address, doing, str(fault))) from fault
 
 

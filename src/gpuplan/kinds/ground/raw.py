@@ -1,10 +1,14 @@
-"""Raw JSON of an engine, where null and absent both stand for empty."""
+"""Raw JSON of an engine or server, where null, absent and what has another form all stand for empty."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuplan.model.value import Json, JsonObject
+
+_LARGEST = 1 << 63
+"""Engines count in signed 64-bit numbers."""
 
 
 def mapping(value: Json) -> JsonObject:
@@ -28,5 +32,7 @@ def texts(value: Json) -> tuple[str, ...]:
 
 
 def whole(value: Json) -> int:
-    """The value where it is a number, else 0."""
-    return int(value) if isinstance(value, int | float) else 0
+    """The value where it is a number that an engine can mean, else 0."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0
+    return int(value) if isinstance(value, int | float) and -_LARGEST <= value < _LARGEST else 0

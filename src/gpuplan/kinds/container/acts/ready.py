@@ -9,9 +9,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gpuplan.kinds.container.faults import told
-from gpuplan.kinds.container.raw import mapping, mappings, whole
+from gpuplan.kinds.container.acts.faults import told
 from gpuplan.kinds.container.shape import TRITON_PORT, ContainerSpec
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem

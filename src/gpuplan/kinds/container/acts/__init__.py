@@ -1,0 +1,1 @@
+"""Acts: everything in this room that takes hands, for its apply door alone."""

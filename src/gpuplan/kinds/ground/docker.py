@@ -1,0 +1,92 @@
+"""The containers of an engine, as typed values of their inspect data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN
+from gpuplan.kinds.ground.raw import mapping, whole
+from gpuplan.model.value import Json, JsonObject, as_list, as_object
+
+
+@dataclass(frozen=True)
+class Live:
+    """One container of the node; `config` and `host_config` are as the engine says them."""
+
+    id: str
+    name: str
+    image_id: str
+    image: str
+    """As it was named when the container was created."""
+    status: str
+    """created, running, paused, restarting, removing, exited or dead."""
+    exit_code: int
+    oom_killed: bool
+    error: str
+    restarts: int
+    config: JsonObject = field(repr=False)
+    host_config: JsonObject = field(repr=False)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels, those of the image included."""
+        return {name: str(value) for name, value in mapping(self.config.get("Labels")).items()}
+
+    @property
+    def plan(self) -> str:
+        """The plan file that made it; empty = not of gpuplan."""
+        return self.labels.get(PLAN, "")
+
+    @property
+    def role(self) -> str:
+        """Its name in the plan file; its own where no label says so."""
+        return self.labels.get(NAME) or self.name
+
+    @property
+    def digest(self) -> str:
+        """Digest of the spec that it was made from; empty where no label says so."""
+        return self.labels.get(DIGEST, "")
+
+    @property
+    def busy(self) -> bool:
+        """True where its processes hold ports and devices, or will again in a moment."""
+        return self.status in ("running", "paused", "restarting")
+
+
+def containers(probe: Json) -> tuple[Live, ...]:
+    """All containers of a docker probe's value, by name.
+
+    Raises:
+        KeyError, TypeError, ValueError: the value, or what identifies one container, has another form.
+    """
+    found = (live(as_object(each)) for each in as_list(as_object(probe)["containers"]))
+    return tuple(sorted(found, key=lambda each: each.name))
+
+
+def live(raw: JsonObject) -> Live:
+    """One container of its inspect data. What an engine writes oddly counts as not said, but for what identifies it.
+
+    Raises:
+        KeyError, TypeError, ValueError: id, name, image, state or config are missing or have another form.
+    """
+    state, config = as_object(raw["State"]), as_object(raw["Config"])
+    return Live(
+        id=_text(raw["Id"]),
+        name=_text(raw["Name"]).removeprefix("/"),
+        image_id=_text(raw["Image"]),
+        image=str(config.get("Image") or ""),
+        status=_text(state["Status"]),
+        exit_code=whole(state.get("ExitCode")),
+        oom_killed=state.get("OOMKilled") is True,
+        error=str(state.get("Error") or ""),
+        restarts=whole(raw.get("RestartCount")),
+        config=config,
+        host_config=mapping(raw.get("HostConfig")),
+    )
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str) or not value.strip("/"):
+        raise ValueError(f"expected a text, found {value!r}")
+    return value

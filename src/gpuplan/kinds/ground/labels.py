@@ -1,0 +1,12 @@
+"""Labels and marks by which gpuplan knows on a node what it made (docs/architecture.md)."""
+
+PLAN = "gpuplan.plan"
+"""The plan file that made a container."""
+NAME = "gpuplan.name"
+"""A container's name in that plan file."""
+DIGEST = "gpuplan.digest"
+"""Digest of the spec that a container was made from."""
+TRITON = "gpuplan.triton"
+"""On model servers: Triton's HTTP port inside the container."""
+CONTENT = "gpuplan_content"
+"""The parameter of a rendered config.pbtxt by which a server tells what it has loaded."""
