@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from gpuplan.reach import bundle, conversation
 from gpuplan.reach.agent.agent import Agent
 from tests.reach.fake_nvml import FakeNvml
 
@@ -84,6 +85,16 @@ class Asking:
     def switch(self, model: str, files: Mapping[str, bytes], content: str = "c" * 64) -> None:
         digests = {path: self.put(data) if not path.endswith("/") else "" for path, data in files.items()}
         self.ok("repository.switch", plan="prod", container="triton", model=model, content=content, files=digests)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Agents that bear two seconds of silence while they hold the lock; sessions that give signs of life in time."""
+    monkeypatch.setattr(bundle, "SILENCE", 2.0)
+    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 0.2)
+    bundle.agent_program.cache_clear()
+    yield
+    bundle.agent_program.cache_clear()
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ def test_after_its_end_a_session_is_lost_and_stays_quiet(host: Host, monkeypatch
 
 def test_a_program_that_takes_nothing_or_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "STALLED", 0.1)
+    monkeypatch.setattr(local, "GRACE", 0.1)
     program = local.Program([sys.executable, "-c", "import time; time.sleep(60)"])
     with pytest.raises(TimeoutError):
         program.send(bytes(1 << 22))

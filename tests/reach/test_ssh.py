@@ -16,7 +16,7 @@ import pytest
 
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
-from gpuplan.reach import bundle, sshconfig, transport
+from gpuplan.reach import bundle, conversation, sshconfig, transport
 from gpuplan.reach.channels import MOST
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import PROBES, Question, Session
@@ -140,6 +140,29 @@ def test_the_lock_falls_with_the_session(host: Host) -> None:
     assert second.agent("lock.take", owner={}) == {"taken": False, "holder": OWNER}
     first.close()
     wait_for(lambda: second.agent("lock.take", owner=OWNER) == {"taken": True})
+    second.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_session_that_falls_silent_loses_the_lock_though_its_connection_stands(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = connect(host)
+    alive = connect(host)
+    assert alive.agent("lock.take", owner=OWNER) == {"taken": True}
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        assert second.agent("lock.take", owner={}) == {"taken": False, "holder": OWNER}
+    alive.close()
+    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 3600.0)
+    silent = connect(host)
+    wait_for(lambda: silent.agent("lock.take", owner=OWNER) == {"taken": True})
+    assert second.agent("lock.take", owner={}) == {"taken": False, "holder": OWNER}
+    wait_for(lambda: second.agent("lock.take", owner={"run": "r2"}) == {"taken": True})
+    assert (
+        told(lambda: silent.agent("record.write", plan="p", record={})).summary == "The connection to the node was lost"
+    )
+    silent.close()
     second.close()
 
 

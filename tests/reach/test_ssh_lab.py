@@ -212,6 +212,7 @@ def test_a_user_without_rights_is_told_for_each_part(lab: Lab, session: Session)
     assert snapshot.probe("docker").error.code == "no_permission"
     assert snapshot.probe("record").error.code == "no_permission"
     assert snapshot.probe("repository").error.code == "no_permission"
+    assert snapshot.probe("others").error.code == "no_permission"
     assert told(guest.docker).summary == "The Docker engine may not be used"
     guest.close()
 
@@ -223,6 +224,29 @@ def test_a_node_that_is_cut_off(lab: Lab) -> None:
         assert told(lambda: connect(host)).summary == "The node cannot be reached"
     finally:
         lab.heal(NODE)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_session_that_is_cut_off_loses_the_lock_to_another(lab: Lab) -> None:
+    lab.wipe(NODE)
+    cut_off = connect(lab.hosts[NODE])
+    assert cut_off.agent("lock.take", owner=OWNER) == {"taken": True}
+    lab.partition(NODE)  # neither side hears of it: for the node the connection stands
+    try:
+        free = ["flock", "--nonblock", "/var/lib/gpuplan/lock", "true"]
+        assert lab.run(NODE, free, check=False).returncode == 1
+        wait_for(lambda: lab.run(NODE, free, check=False).returncode == 0)
+        assert lab.run(NODE, ["pgrep", "-c", "-u", "ops", "-x", "sshd"]).stdout.strip() == "1"
+    finally:
+        lab.heal(NODE)
+    other = connect(lab.hosts[NODE])
+    assert other.agent("lock.take", owner={"run": "r2"}) == {"taken": True}
+    assert (
+        told(lambda: cut_off.agent("record.write", plan="p", record={})).summary
+        == "The connection to the node was lost"
+    )
+    cut_off.close()
+    other.close()
 
 
 def test_an_engine_that_is_stopped(lab: Lab, session: Session) -> None:
