@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.sources import archive
 from gpuplan.intent.sources.archive import tag_in_archive
 from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.shape import from_json
@@ -193,10 +195,10 @@ def test_each_slice_has_a_container_with_ports_of_its_own() -> None:
 
 def write_archive(path: Path, manifest: object) -> None:
     content = json.dumps(manifest).encode()
-    with tarfile.open(path, "w") as archive:
+    with tarfile.open(path, "w") as opened:
         member = tarfile.TarInfo("manifest.json")
         member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
+        opened.addfile(member, io.BytesIO(content))
 
 
 def test_an_archive_says_which_image_it_holds(tmp_path: Path) -> None:
@@ -212,6 +214,29 @@ def test_archives_that_do_not(tmp_path: Path, manifest: object) -> None:
     write_archive(tmp_path / "app.tar", manifest)
     with pytest.raises(ValueError, match=r"archive|tagged"):
         tag_in_archive(str(tmp_path / "plan.yaml"), "app.tar")
+
+
+def test_an_archive_is_opened_once_until_it_changes(tmp_path: Path) -> None:
+    plan, path = str(tmp_path / "plan.yaml"), tmp_path / "app.tar"
+    write_archive(path, [{"RepoTags": ["app:1"]}])
+    before = archive._tags.cache_info().misses
+    assert [tag_in_archive(plan, "app.tar") for _ in range(3)] == ["app:1"] * 3
+    assert archive._tags.cache_info().misses == before + 1
+    write_archive(path, [{"RepoTags": ["app:2"]}])
+    os.utime(path, (1, 1))
+    assert tag_in_archive(plan, "app.tar") == "app:2"
+
+
+@pytest.mark.parametrize("image", ["a//b", "/a", "a/", "a b", "", "-a", "a@", "a/-b"])
+def test_images_that_are_no_references(image: str) -> None:
+    assert faults(image=image)[0][0] in ("An image's name is not understood", "A container without an image")
+
+
+@pytest.mark.parametrize(
+    "image", ["busybox", "lab/pause:1", "r.io:5000/a/b-c_d.e:1.2-py3", f"a@sha256:{'0' * 64}", f"sha256:{'0' * 64}"]
+)
+def test_images_that_are(image: str) -> None:
+    assert one(image=image).image == image
 
 
 def test_files_that_are_no_archive(tmp_path: Path) -> None:

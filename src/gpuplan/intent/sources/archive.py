@@ -13,7 +13,7 @@ _MANIFEST_LIMIT = 1 << 20
 def tag_in_archive(plan_file: str, archive: str) -> str:
     """The one tag that an archive's manifest.json names (Docker image specification v1.2).
 
-    A file is opened again only when its size or the time of its last change differs.
+    A file is opened again only when its size or the times of its last change differ.
 
     Raises:
         ValueError: it is not such an archive, or does not hold exactly one tagged image.
@@ -21,7 +21,7 @@ def tag_in_archive(plan_file: str, archive: str) -> str:
     """
     path = (Path(plan_file).parent / archive).absolute()
     stat = path.stat()
-    found = _tags(str(path), stat.st_size, stat.st_mtime_ns)
+    found = _tags(str(path), (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
     if found is None:
         raise ValueError("it is not an image archive as docker save writes it")
     if len(found) != 1:
@@ -30,9 +30,9 @@ def tag_in_archive(plan_file: str, archive: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _tags(path: str, size: int, changed: int) -> tuple[str, ...] | None:
-    """The tags in an archive; None where it is none. Size and time are there for the cache alone."""
-    del size, changed
+def _tags(path: str, state: tuple[int, int, int, int]) -> tuple[str, ...] | None:
+    """The tags in an archive; None where it is none. The state of the file is there for the cache alone."""
+    del state
     try:
         with tarfile.open(path) as opened:
             manifest = opened.extractfile("manifest.json")
