@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 from docker.errors import DockerException
+from urllib3.exceptions import ProtocolError
 
 from gpuplan.kinds.container.acts.faults import explain, told
 from gpuplan.model.diagnostic import Problem
@@ -50,7 +51,13 @@ def test_what_the_engine_says(said: str, summary: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [DockerException("no server"), requests.ConnectionError("reset"), BrokenPipeError("pipe")]
+    "fault",
+    [
+        DockerException("no server"),
+        requests.ConnectionError("reset"),
+        BrokenPipeError("pipe"),
+        ProtocolError("Connection broken: IncompleteRead"),
+    ],
 )
 def test_an_engine_that_does_not_answer(fault: Exception) -> None:
     with pytest.raises(Problem) as raised, told("n/container/web", "starting web"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
 from gpuplan.flow.target import only
 from gpuplan.kinds.container import ROOM
+from gpuplan.kinds.container.acts import lifecycle
 from gpuplan.kinds.container.images import image_address
 from gpuplan.kinds.container.shape import ContainerSpec, Readiness
 from gpuplan.model.change import Action
@@ -52,6 +54,37 @@ def test_one_that_does_not_stay_up_gives_the_old_one_back(bench: Bench) -> None:
     assert bench.names() == {"web": "running", "web.gpuplan-failed": "exited"}
     assert bench.compare(old).changes == ()
     assert bench.compare(broken).changes[0].action is Action.REPLACE
+
+
+@pytest.mark.parametrize("where", ["_create", "_start", "wait_ready", "step_aside"])
+def test_whatever_fails_brings_the_old_one_back(bench: Bench, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    old = bench.want("web", spec(bench))
+    bench.apply(old)
+    monkeypatch.setattr(lifecycle, where, fails)
+    with pytest.raises(RuntimeError, match="unforeseen"):
+        bench.apply(bench.want("web", spec(bench, labels={"a": "b"})))
+    assert bench.names()["web"] == "running"
+    assert bench.compare(old).changes == ()
+    assert "The container before was put back" in "\n".join(bench.said)
+
+
+def test_a_failure_while_it_steps_aside_brings_the_old_one_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise ProtocolError("Connection broken")
+
+    old = bench.want("web", spec(bench))
+    bench.apply(old)
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.engine, "rename", refused)
+        with pytest.raises(Problem) as raised:
+            bench.apply(bench.want("web", spec(bench, labels={"a": "b"})))
+    told = [each.summary for each in raised.value.diagnostics]
+    assert told == ["The Docker engine did not answer", "The container before was put back"]
+    assert bench.names() == {"web": "running"}
+    assert bench.compare(old).changes == ()
 
 
 @pytest.mark.lab
