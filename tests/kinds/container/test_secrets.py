@@ -66,3 +66,17 @@ def test_a_secret_that_is_not_at_hand_is_not_compared() -> None:
     look = snapshot([{"name": "web", "plan": "prod", "env": env}], [PAUSE])
     circumstances = Circumstances("n", "prod", Record("prod"), bindings={Address("n", "gpu", "x"): Later("x")})
     assert ROOM.compare(desired, look, circumstances).changes == ()
+
+
+@pytest.mark.parametrize("wanted", [{}, {"web": {"env": {}}}, {"web": {"env": {"TOKEN": "plain"}}}])
+def test_no_value_of_an_environment_is_in_the_digest_of_what_was_seen(wanted: dict[str, object]) -> None:
+    desired, _ = wishes(wanted)
+    seen = {
+        ROOM.compare(
+            desired,
+            snapshot([{"name": "web", "plan": "prod", "env": {"TOKEN": token}}], [PAUSE]),
+            Circumstances("n", "prod", Record("prod")),
+        ).rests_on[Address("n", "container", "web")]
+        for token in ("one", "another")
+    }
+    assert len(seen) == 1
