@@ -13,8 +13,10 @@ from gpuplan.model.value import JsonObject
 
 GPU_KEYS = {
     "board", "uuid", "pci", "name", "current", "pending", "unsupported", "profiles", "renamed", "instances",
-    "processes", "error",
+    "processes", "error", "holders", "architecture", "virtualization", "persistence_mode", "power", "compute_mode",
+    "ecc",
 }  # fmt: skip
+BOUNDS = ("default", "lowest", "highest")
 INSTANCE_KEYS = {"profile", "start", "mig", "bare"}
 CONTAINER_KEYS = {"id", "name", "plan", "devices", "every", "running"}
 
@@ -35,6 +37,13 @@ class Node:
         self.gpus = [self._gpu(number, checked(gpu, GPU_KEYS)) for number, gpu in enumerate(gpus)]
         self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
         self.probe_error: Mapping[str, str] | None = None
+        self.host: JsonObject = {}
+        self.services: dict[str, bool] = {}
+        """Name → whether it runs."""
+        self.stopped: list[JsonObject] = []
+        """What the node has noted down as stopped for a GPU."""
+        self.stubborn: set[str] = set()
+        """Services that do not stop, or do not start."""
         self.done: list[tuple[str, Mapping[str, Any]]] = []
         self.said: list[str] = []
         self.deaf: set[str] = set()
@@ -65,6 +74,10 @@ class Node:
                 else [_instance(board, id_, checked(each, INSTANCE_KEYS)) for id_, each in enumerate(instances, 1)]
             ),
             "processes": stated.get("processes", []),
+            **{key: stated.get(key) for key in ("architecture", "virtualization", "persistence_mode", "compute_mode")},
+            "power": stated.get("power"),
+            "ecc": stated.get("ecc"),
+            "holders": stated.get("holders", []),
         }
 
     def look(self, *probes: str) -> Snapshot:
@@ -73,7 +86,8 @@ class Node:
             return Snapshot(self.node, {"gpu": Probe(error=ProbeError(**self.probe_error))})
         gpus = [gpu if "error" in gpu else self._told(gpu) for gpu in self.gpus]
         docker = {"version": {}, "info": {}, "images": [], "containers": [_inspect(each) for each in self.containers]}
-        probes_ = {"gpu": Probe({"driver": "570.86.15", "cuda": "12.8", "gpus": gpus}), "docker": Probe(docker)}
+        gpu = {"driver": "570.86.15", "cuda": "12.8", "gpus": gpus, "stopped_services": list(self.stopped)}
+        probes_ = {"gpu": Probe(gpu), "docker": Probe(docker), "host": Probe(self.host)}
         return Snapshot(self.node, probes_)
 
     def _told(self, gpu: dict[str, Any]) -> JsonObject:
@@ -91,8 +105,13 @@ class Node:
         ]  # fmt: skip
         return {
             "index": gpu["index"], "uuid": gpu["uuid"], "pci": gpu["pci"], "name": gpu["name"],
-            "memory": {"total": 1, "used": 0, "free": 1}, "compute_capability": "8.0", "persistence_mode": None,
-            "power_limit_mw": None,
+            "memory": {"total": 1, "used": 0, "free": 1}, "compute_capability": "8.0",
+            "architecture": gpu["architecture"], "virtualization": gpu["virtualization"],
+            "persistence_mode": gpu["persistence_mode"], "compute_mode": gpu["compute_mode"],
+            "power_limit_mw": gpu["power"] and gpu["power"][0],
+            "power_limits_mw": gpu["power"] and dict(zip(BOUNDS, gpu["power"][1:], strict=True)),
+            "ecc": gpu["ecc"] and {"current": gpu["ecc"][0], "pending": gpu["ecc"][1]},
+            "holders": [_process(each) for each in gpu["holders"]],
             "mig": {"supported": supported, "current": gpu["current"], "pending": gpu["pending"]},
             "profiles": profiles if supported else [],
             "instances": live if isinstance(live, Mapping) else [dict(each) for each in live],
@@ -108,11 +127,60 @@ class Node:
         return done
 
     def _mig_set_mode(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
-        if gpu["instances"] or gpu["processes"]:
+        on = arguments["enabled"]
+        if on != gpu["current"] and (gpu["instances"] or gpu["processes"]):
             self._refuse("mig.set_mode", "in_use", "In use by another client")
+        held = self._held(gpu) or gpu["virtualization"] == "passthrough"
         if "mig.set_mode" not in self.deaf:
-            gpu["current"] = gpu["pending"] = arguments["enabled"]
-        return {"status": 0, "current": gpu["current"], "pending": gpu["pending"]}
+            gpu["pending"] = on
+            gpu["current"] = gpu["current"] if held else on
+        return {"status": 19 if held else 0, "current": gpu["current"], "pending": gpu["pending"]}
+
+    def _held(self, gpu: dict[str, Any]) -> bool:
+        return any(self.services.get(each.get("service", ""), True) for each in gpu["holders"])
+
+    def _gpu_reset(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        if gpu["processes"] or self._held(gpu):
+            self._refuse("gpu.reset", "in_use", "In use by another client")
+        if "gpu.reset" not in self.deaf:
+            gpu["current"] = gpu["pending"] = gpu["pending"] and gpu["board"].mode_survives_reboot
+            gpu["instances"].clear()
+            gpu["ecc"] = gpu["ecc"] and [gpu["ecc"][1]] * 2
+            gpu["power"] = gpu["power"] and [gpu["power"][1], *gpu["power"][1:]]
+        return {}
+
+    def _gpu_set(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        setting, value = arguments["setting"], arguments["value"]
+        if "gpu.set" in self.deaf:
+            return {}
+        if setting == "power_limit_mw":
+            gpu["power"] = [value, *gpu["power"][1:]]
+        elif setting == "ecc":
+            gpu["ecc"] = [gpu["ecc"][0], value]
+        else:
+            gpu[setting] = value
+        return {}
+
+    def _service_stop(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        ran = [each for each in arguments["services"] if self.services.get(each)]
+        for each in ran:
+            self.stopped.append({"service": each, "gpu": gpu["uuid"]})
+            if f"stop {each}" in self.stubborn:
+                self._service_start(gpu, {})
+                self._refuse("service.stop", "timeout", f"{each} did not stop within 60 s")
+            self.services[each] = False
+        return {"stopped": ran}
+
+    def _service_start(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        started = []
+        for each in [one for one in self.stopped if one["gpu"] == gpu["uuid"]]:
+            name = str(each["service"])
+            if f"start {name}" in self.stubborn:
+                self._refuse("service.start", "timeout", f"{name} did not start within 60 s")
+            self.services[name] = True
+            self.stopped.remove(each)
+            started.append(name)
+        return {"started": started}
 
     def _mig_create(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         board: Board = gpu["board"]
@@ -185,10 +253,11 @@ def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, An
 
 
 def _process(stated: Mapping[str, Any]) -> JsonObject:
-    checked(stated, {"pid", "name", "instance", "container"})
+    checked(stated, {"pid", "name", "instance", "container", "service"})
     return {
         "pid": stated.get("pid", 4242), "name": stated.get("name", "python"), "used_memory": None,
         "gpu_instance": stated.get("instance"), "compute_instance": None, "container": stated.get("container"),
+        "service": stated.get("service"),
     }  # fmt: skip
 
 

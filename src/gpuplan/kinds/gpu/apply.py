@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from gpuplan.kinds.gpu import memory, refusals
+from gpuplan.kinds.gpu import memory, refusals, turning
 from gpuplan.kinds.gpu.geometry import geometry_of
 from gpuplan.kinds.gpu.placement import Live, Place, Wanted, place
 from gpuplan.kinds.gpu.read import Gpu, Instance, instance_at
@@ -26,22 +26,7 @@ def apply(step: Step, hands: Hands) -> Memory:
     facts = _ACTS[task.text("act")](task)
     unit = parse_address(task.text("unit"))
     forgets = bool(step.arguments.get("forget_gpu"))
-    return [*facts, (unit, None if forgets else memory.gpu_fact(task.uuid, bool(step.arguments["found"])))]
-
-
-def _mode(task: Task) -> list[Fact]:
-    on = bool(task.step.arguments["enabled"])
-    observed, gpu = task.look()
-    if gpu.current == gpu.pending == on:
-        task.hands.say(f"MIG mode is {_word(on)} already")
-        return []
-    refusals.refuse_if_held(task.step, observed, gpu, None)
-    task.act("mig.set_mode", enabled=on)
-    observed, gpu = task.look()
-    if not gpu.current == gpu.pending == on:
-        raise Problem(refusals.mode_did_not_change(task.step, observed, gpu, on))
-    task.hands.say(f"MIG mode is {_word(on)}")
-    return []
+    return [*facts, (unit, None if forgets else memory.gpu_fact(task.uuid, step.arguments["found"]))]
 
 
 def _destroy(task: Task) -> list[Fact]:
@@ -132,10 +117,6 @@ def _remember(task: Task) -> list[Fact]:
     return [*gone, *((parse_address(part), fact) for part, fact in named if isinstance(fact, Mapping))]
 
 
-def _word(on: bool) -> str:
-    return "on" if on else "off"
-
-
 _ACTS: Mapping[str, Callable[[Task], list[Fact]]] = MappingProxyType(
-    {"mode": _mode, "destroy": _destroy, "create": _create, "repair": _repair, "remember": _remember}
+    {"destroy": _destroy, "create": _create, "repair": _repair, "remember": _remember, **turning.ACTS}
 )

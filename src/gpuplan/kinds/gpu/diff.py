@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuplan.kinds.gpu import changes, memory, users, words
-from gpuplan.kinds.gpu.arrange import Arrangement, arrange, everything_goes, only_ours_go, paired, standing
+from gpuplan.kinds.gpu import changes, memory, settings, users, words
+from gpuplan.kinds.gpu.arrange import Arrangement, Standing, arrange, everything_goes, only_ours_go, paired, standing
 from gpuplan.kinds.gpu.changes import UnitChange
+from gpuplan.kinds.gpu.modes import Way, way
 from gpuplan.kinds.gpu.placement import Shortage
-from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
+from gpuplan.kinds.gpu.read import ObservedGpus
 from gpuplan.kinds.gpu.spec import GpuSpec, read_spec
 from gpuplan.kinds.gpu.units import Unit, resolve
 from gpuplan.model.address import Address
@@ -64,23 +65,22 @@ def _wanted(
     found: _Findings,
 ) -> None:
     found.bindings[unit.address] = unit.gpu.uuid
-    if unit.spec.mig is None:
+    if unit.spec.states_nothing and not observed.left.get(unit.gpu.uuid):
         found.rests_on[unit.address] = digest(unit.gpu.uuid)
         return
     if isinstance(unit.gpu.instances, ProbeError):
         found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
         return
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
-    found.rests_on[unit.address] = _seen(unit.gpu)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
+    found.rests_on[unit.address] = _seen(unit)
+    turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     pairs = paired(unit, live, named)
     plan: Arrangement | Shortage | None = None
-    if faults := [*_faults(unit, gpu_users, where)]:
+    if faults := [*_faults(unit, where)]:
         found.diagnostics.extend(faults)
-    elif unit.spec.mig == "disabled":
-        plan = everything_goes(live)
     else:
-        plan = arrange(unit, live, pairs, circumstances.record)
+        plan = _arranged(unit, live, pairs, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
     if not isinstance(plan, Arrangement):
@@ -88,39 +88,47 @@ def _wanted(
         _bind(unit, plan, found)
         return
     _bind(unit, plan, found)
-    wants_on = unit.spec.mig != "disabled"
-    mode = wants_on if unit.gpu.supported and wants_on != unit.gpu.current else None
-    _take(unit, plan, mode, gpu_users, circumstances, found)
+    _take(unit, plan, turning, gpu_users, circumstances, found)
+
+
+def _arranged(
+    unit: Unit, live: Sequence[Standing], pairs: Mapping[str, Standing], turning: Way, record: Record
+) -> Arrangement | Shortage:
+    if turning.clears:
+        fresh = arrange(unit, (), {}, record)
+        return replace(fresh, going=tuple(live)) if isinstance(fresh, Arrangement) else fresh
+    if unit.spec.mig is None:
+        return Arrangement()
+    return everything_goes(live) if unit.spec.mig == "disabled" else arrange(unit, live, pairs, record)
 
 
 def _take(
     unit: Unit,
     plan: Arrangement,
-    mode: bool | None,
+    turning: Way,
     gpu_users: users.Users,
     circumstances: Circumstances,
     found: _Findings,
     forgets: bool = False,
 ) -> None:
-    if (mode is not None or plan.going) and isinstance(unit.gpu.processes, ProbeError):
+    if (turning.disrupts or plan.going) and isinstance(unit.gpu.processes, ProbeError):
         found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.processes, "GPU processes")))
         return
-    found.unmanaged.extend(changes.in_the_way(unit, plan, mode, gpu_users))
+    found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
     if not forgets:
         found.unmanaged.extend(changes.bystanders(unit, plan))
-    change = changes.change_of(unit, plan, mode, circumstances.record, gpu_users, forgets)
+    change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
     if change.steps:
         found.changes.setdefault(unit.resource, []).append(change)
 
 
-def _faults(unit: Unit, gpu_users: users.Users, where: Location | None) -> Iterator[Diagnostic]:
+def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
     gpu = unit.gpu
+    yield from settings.faults(unit.address, unit.spec.settings, gpu, where)
     if not gpu.supported:
-        if unit.spec.mig != "disabled":
+        if unit.spec.wants_mig:
             yield words.no_mig(unit.address, gpu, where)
         return
-    if gpu.current != gpu.pending:
-        yield words.needs_reset(unit.address, gpu, gpu_users.all)
     for each in unit.spec.slices:
         if gpu.profile(each.profile) is None:
             yield words.unknown_profile(unit.address, each.name, each.profile, gpu, where)
@@ -138,7 +146,7 @@ def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
 def _no_longer_wanted(wanted: Collection[Address], record: Record) -> dict[Address, GpuSpec]:
     """Recorded resources that are not wanted, and GPUs on which an apply began that never came to its end."""
     stated = {
-        address: replace(read_spec(recorded.spec), mig=None)
+        address: replace(read_spec(recorded.spec), mig=None, settings=settings.Settings())
         for address, recorded in record.resources.items()
         if address.kind == "gpu" and address not in wanted
     }
@@ -177,10 +185,13 @@ def _dropped(
 def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, found: _Findings) -> None:
     plan = only_ours_go(standing(unit.gpu, observed, circumstances.record, circumstances.plan))
     turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(circumstances.record, unit.gpu.uuid) is False
-    mode = False if turns_off and not plan.strange else None
-    found.rests_on[unit.address] = _seen(unit.gpu)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
-    _take(unit, plan, mode, gpu_users, circumstances, found, forgets=True)
+    before = memory.found_settings(circumstances.record, unit.gpu.uuid)
+    turning = way(
+        unit.gpu, False if turns_off and not plan.strange else None, before, observed.left.get(unit.gpu.uuid, ())
+    )
+    found.rests_on[unit.address] = _seen(unit)
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
+    _take(unit, plan, turning, gpu_users, circumstances, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:
@@ -209,13 +220,16 @@ def _changes(found: _Findings, action: Action) -> Iterator[Change]:
         )
 
 
-def _seen(gpu: Gpu) -> str:
+def _seen(unit: Unit) -> str:
     """Digest of what a comparison rests on; who runs on it comes and goes and is looked at again before each act."""
+    gpu = unit.gpu
+    now = settings.observed(gpu).stated
     live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
     return digest(
         {
             "uuid": gpu.uuid,
             "mig": [gpu.current, gpu.pending],
             "slices": [[each.profile, each.start, each.size, *each.devices] for each in live],
+            **{name: now.get(name) for name in unit.spec.settings.stated},
         }
     )

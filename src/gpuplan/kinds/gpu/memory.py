@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuplan.kinds.gpu.read import Gpu, Instance, instance_at
+from gpuplan.kinds.gpu.observed import Gpu, Instance, instance_at
+from gpuplan.kinds.gpu.settings import Settings, observed, read_settings
 from gpuplan.model.address import Address
 from gpuplan.model.record import Record
 from gpuplan.model.value import Json, JsonObject
@@ -32,9 +33,9 @@ def slice_fact(gpu: str, profile: str, start: int, size: int) -> JsonObject:
     return {"gpu": gpu, "profile": profile, "start": start, "size": size}
 
 
-def gpu_fact(uuid: str, found_on: bool) -> JsonObject:
-    """What is remembered of a GPU: which one it was, and whether MIG mode was on before gpuplan came."""
-    return {"uuid": uuid, "found": {"mig": found_on}}
+def gpu_fact(uuid: str, found: Json) -> JsonObject:
+    """What is remembered of a GPU: which one it was, and MIG mode and settings as they were before gpuplan came."""
+    return {"uuid": uuid, "found": found}
 
 
 def made_slices(record: Record) -> tuple[MadeSlice, ...]:
@@ -74,11 +75,25 @@ def uuid_of(record: Record, unit: Address) -> str | None:
 
 def found_on(record: Record, uuid: str) -> bool | None:
     """Whether MIG mode was on when gpuplan first changed this GPU; None where it never did."""
-    for fact in record.remembered.values():
-        found = fact.get("found")
-        if fact.get("uuid") == uuid and isinstance(found, Mapping):
-            return bool(found.get("mig"))
-    return None
+    found = _found(record, uuid)
+    return bool(found["mig"]) if "mig" in found else None
+
+
+def found_settings(record: Record, uuid: str) -> Settings:
+    """The settings of this GPU that gpuplan changed, as they were before; None for those that it never touched."""
+    return read_settings(_found(record, uuid))
+
+
+def as_found(record: Record, gpu: Gpu, wanted: Settings) -> JsonObject:
+    """What to remember of a GPU as it was found: MIG mode and each stated setting; what was found first stands."""
+    now = observed(gpu).stated
+    seen = {name: now[name] for name in wanted.stated if name in now}
+    return {"mig": gpu.current, **seen, **_found(record, gpu.uuid)}
+
+
+def _found(record: Record, uuid: str) -> JsonObject:
+    facts = (fact.get("found") for fact in record.remembered.values() if fact.get("uuid") == uuid)
+    return next((found for found in facts if isinstance(found, Mapping)), {})
 
 
 def describe(instance: Instance) -> str:

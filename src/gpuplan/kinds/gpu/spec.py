@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpuplan.intent.select import on_node, slice_names
+from gpuplan.kinds.gpu import services
+from gpuplan.kinds.gpu.settings import Settings, read_settings
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 from gpuplan.model.resource import Desired
@@ -39,6 +41,19 @@ class GpuSpec:
     """(selector, value), or every GPU of the node."""
     mig: Literal["disabled"] | tuple[SliceSpec, ...] | None
     """None: MIG is left alone."""
+    settings: Settings = field(default_factory=Settings)
+    stop_services: tuple[str, ...] = ()
+    """Services that may be stopped while the GPU is reset."""
+
+    @property
+    def states_nothing(self) -> bool:
+        """It only says which GPU it is."""
+        return self.mig is None and not self.settings.stated
+
+    @property
+    def wants_mig(self) -> bool | None:
+        """MIG mode as it is to be; None leaves it alone."""
+        return None if self.mig is None else self.mig != "disabled"
 
     @property
     def slices(self) -> tuple[SliceSpec, ...]:
@@ -52,7 +67,10 @@ class GpuSpec:
             if isinstance(self.mig, tuple)
             else self.mig
         )
-        return {"select": "all" if self.select == "all" else {self.select[0]: self.select[1]}, "mig": mig}
+        select: Json = "all" if self.select == "all" else {self.select[0]: self.select[1]}
+        settings: JsonObject = {"settings": self.settings.to_json()} if self.settings.stated else {}
+        stops: JsonObject = {"stop_services": list(self.stop_services)} if self.stop_services else {}
+        return {"select": select, "mig": mig, **settings, **stops}
 
 
 def read_spec(stated: JsonObject) -> GpuSpec:
@@ -65,7 +83,12 @@ def read_spec(stated: JsonObject) -> GpuSpec:
     if mig is not None and mig != "disabled" and (isinstance(mig, str) or not isinstance(mig, Sequence)):
         raise ValueError(f"not the MIG section of a GPU: {mig!r}")
     slices = tuple(_read_slice(each) for each in mig) if isinstance(mig, Sequence) and mig != "disabled" else None
-    return GpuSpec(_read_select(select), "disabled" if mig == "disabled" else slices)
+    return GpuSpec(
+        _read_select(select),
+        "disabled" if mig == "disabled" else slices,
+        read_settings(stated.get("settings")),
+        services.read_names(stated.get("stop_services")),
+    )
 
 
 def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
@@ -95,7 +118,7 @@ def spec(plan: PlanFile, host: Host) -> Told:
         diagnostics.extend(faults)
         if any(fault.severity is Severity.ERROR for fault in faults):
             continue
-        wanted = GpuSpec(_select(gpu.select), _mig(gpu))
+        wanted = GpuSpec(_select(gpu.select), _mig(gpu), _settings(gpu), gpu.stop_services)
         desired.append(Desired(Address(host.name, "gpu", name), wanted.to_json(), where=plan.where("gpus", name)))
     return desired, diagnostics
 
@@ -111,6 +134,10 @@ def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
     return tuple(SliceSpec(name, profile) for name, profile in slice_names(gpu.mig))
+
+
+def _settings(gpu: Gpu) -> Settings:
+    return Settings(gpu.persistence_mode, gpu.power_limit, gpu.compute_mode, gpu.ecc)
 
 
 def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gpuplan.catalog.boards import find_board
-from gpuplan.kinds.gpu import memory
+from gpuplan.kinds.gpu import memory, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
+from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.units import Unit
 from gpuplan.kinds.gpu.words import listed
 from gpuplan.model.address import Address, parse_address
 from gpuplan.model.change import Step, Verb
-from gpuplan.model.value import Json
+from gpuplan.model.value import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Makings:
     """Builds the steps of one GPU."""
 
     unit: Unit
-    found_on: bool
-    """Whether MIG mode was on before gpuplan first came."""
+    found: JsonObject
+    """MIG mode and settings as they were before gpuplan first came."""
     gone: tuple[memory.MadeSlice, ...] = ()
     """Slices to be forgotten, since they stand no more."""
     forgets: bool = False
@@ -29,11 +29,10 @@ class Makings:
     lingers: bool = False
     """What is remembered of it does not go with a recorded resource: it needs a step even where nothing else does."""
 
-    def all(self, plan: Arrangement, mode: bool | None) -> tuple[Step, ...]:
-        """Every step from what stands to `plan`; `mode` is the MIG mode to be set, None where it stays."""
+    def all(self, plan: Arrangement, turning: Way) -> tuple[Step, ...]:
+        """Every step from what stands to `plan`; `turning` is what becomes of the GPU as a whole."""
         steps = [*self._remembers(plan), *self._destroys(plan)]
-        if mode is not None:
-            steps.append(self._mode(mode))
+        steps += [self._whole(each) for each in whole.acts(self.unit, turning)]
         steps += [*self._repairs(plan), *(self._create(new) for new in plan.create)]
         if self.lingers and not steps:
             title = f"forget {self.unit.address.name}, on which nothing of ours is left"
@@ -47,17 +46,14 @@ class Makings:
     def _step(
         self, name: str, verb: Verb, title: str, arguments: Mapping[str, Json], **sets: tuple[Address, ...]
     ) -> Step:
-        common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found_on}
+        common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found}
         arguments = {**common, **arguments}
         return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, **sets)
 
-    def _mode(self, on: bool) -> Step:
-        board = find_board(self.unit.gpu.name)
-        resets = " (resets the GPU)" if board is not None and board.needs_reset_for_mode else ""
-        which = f" of {self.unit.address.name}" if self.unit.prefix else ""
-        title = f"turn MIG mode{which} {'on' if on else 'off'}{resets}"
+    def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)
-        return self._step("mode", Verb.UPDATE, title, {"act": "mode", "enabled": on}, makes=gpu, frees=gpu)
+        sets = {"makes": gpu, "frees": gpu} if act.turns else {"uses": gpu}
+        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.arguments}, **sets)
 
     def _destroys(self, plan: Arrangement) -> Iterator[Step]:
         made = tuple(self.unit.address.part(new.name) for new in plan.create)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuplan.kinds.gpu import refusals
+from gpuplan.kinds.gpu.modes import Need
 from gpuplan.kinds.gpu.read import Gpu, ObservedGpus, read
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
@@ -38,13 +39,22 @@ class Task:
         """An argument that is a number."""
         return int(str(self.step.arguments[key]))
 
+    def flag(self, key: str) -> bool | None:
+        """An argument that is true, false or left alone."""
+        value = self.step.arguments[key]
+        return None if value is None else bool(value)
+
+    def need(self, key: str) -> Need:
+        """An argument that says what something takes."""
+        return Need[self.text(key)]
+
     def look(self) -> tuple[ObservedGpus, Gpu]:
         """The node and the GPU as they are now; with the engine's word, so that holders have names.
 
         Raises:
             Problem: the GPU, its slices or its processes could not be read, or it is not there any more.
         """
-        observed = read(self.hands.look("gpu", "docker"))
+        observed = read(self.hands.look("gpu", "docker", "host"))
         return observed, refusals.readable(self.step, observed, self.uuid)
 
     def act(self, operation: str, **arguments: object) -> None:

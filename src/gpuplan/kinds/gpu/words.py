@@ -117,12 +117,29 @@ def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None)
 
 def needs_reset(address: Address, gpu: Gpu, holders: Sequence[str]) -> Diagnostic:
     """A mode that was changed and has not taken effect."""
-    now, then = ("on", "off") if gpu.current else ("off", "on")
     held = f" It is held by {listed(holders)}." if holders else ""
     return Diagnostic(
         "A GPU waits for a reset",
-        f"MIG mode of {address.name} ({gpu.uuid}) is {now} and will be {then} after a reset of the GPU.{held}",
+        f"{_pending(address, gpu)} after a reset of the GPU.{held}",
         f"Stop what holds the GPU (also monitors such as DCGM), then run `nvidia-smi --gpu-reset -i {gpu.uuid}` on"
         " the node, or reboot it.",
         address=str(address),
     )
+
+
+def needs_reboot(address: Address, gpu: Gpu) -> Diagnostic:
+    """A mode that was changed on a GPU that cannot be reset where it is."""
+    return Diagnostic(
+        "A GPU waits for a reboot",
+        f"{_pending(address, gpu)} after a reboot of {address.node}: it is passed through to a virtual machine, where"
+        " no guest can reset it.",
+        "Reboot the node when that suits, then apply again; gpuplan never reboots a node.",
+        address=str(address),
+    )
+
+
+def _pending(address: Address, gpu: Gpu) -> str:
+    """“MIG mode of a100-0 (GPU-…) is off and will be on”."""
+    what, on = ("MIG mode", gpu.current) if gpu.current != gpu.pending else ("ECC", bool(gpu.ecc and gpu.ecc.current))
+    now, then = ("on", "off") if on else ("off", "on")
+    return f"{what} of {address.name} ({gpu.uuid}) is {now} and will be {then}"
