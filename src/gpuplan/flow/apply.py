@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gpuplan.flow.booted import boot_id
 from gpuplan.flow.compare import compare
 from gpuplan.flow.exitcode import faults
 from gpuplan.flow.guard import node_refusals
@@ -19,6 +20,7 @@ from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.records import read_record
 from gpuplan.flow.stale import moved
 from gpuplan.flow.steps import Runner
+from gpuplan.flow.target import of_kinds
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.event import Listener
@@ -73,7 +75,8 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     refused = _refusal(node, fresh, run)
     if refused is not None:
         return refused
-    ledger = Ledger(session, read_record(snapshot, run.change_set.plan), run.change_set.run, run.who)
+    record = read_record(snapshot, run.change_set.plan)
+    ledger = Ledger(session, record, run.change_set.run, run.who, boot_id(snapshot))
     if not node.changes:
         return _conclude(node, _settled(session, ledger, fresh, run), (), run)
     outcomes = _do(session, node, run, ledger)
@@ -85,7 +88,7 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
 
 
 def _settled(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> NodeChanges:
-    ledger.settle(last)
+    ledger.settle(last, run.change_set.only)
     if run.change_set.destroy and not ledger.record.resources:
         session.agent("record.remove", plan=run.change_set.plan)
     else:
@@ -94,7 +97,8 @@ def _settled(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> N
 
 
 def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
-    return compare(node.desired, snapshot, run.change_set.plan, run.secrets)
+    compared = compare(node.desired, snapshot, run.change_set.plan, run.secrets)
+    return of_kinds(compared, run.change_set.only)
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 
+from gpuplan.flow.booted import restarted
 from gpuplan.flow.compare import compare, dependants, roots
 from gpuplan.flow.desire import as_recorded
 from gpuplan.flow.records import read_record
@@ -39,6 +40,7 @@ def findings(
         return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
     found = compare(as_recorded(record), snapshot, plan, secrets)
     applied = [change for change in roots(found.changes) if change.address in record.resources]
+    applied = [_since(change, restarted(snapshot, record)) for change in applied]
     kept, suppressed = _judge(applied, found.changes, ignore)
     return NodeFindings(
         node=snapshot.node,
@@ -63,6 +65,13 @@ def _judge(
         if visible.fields or not change.fields:
             kept.append(Drift(visible, dependants(changes, change)))
     return tuple(kept), suppressed
+
+
+def _since(change: Change, started: str) -> Change:
+    """A change with the restart of the node as its first reason, where something is gone or another one since."""
+    if not (started and change.disturbs):
+        return change
+    return replace(change, reasons=(f"the node was restarted at {started}, after the last apply", *change.reasons))
 
 
 def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:

@@ -15,7 +15,7 @@ from gpuplan.flow.drift import findings
 from gpuplan.flow.guard import refusals
 from gpuplan.flow.journal import now
 from gpuplan.flow.observe import Answer, at_once, observe
-from gpuplan.flow.target import only
+from gpuplan.flow.target import EVERYTHING, Scope
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.intent.secrets import find, reveal
 from gpuplan.model.changeset import ChangeSet
@@ -36,7 +36,7 @@ def plan(
     *,
     environ: Mapping[str, str],
     base_dir: Path,
-    targets: Sequence[str] = (),
+    scope: Scope = EVERYTHING,
     destroy: bool = False,
     listen: Listener = silent,
 ) -> ChangeSet:
@@ -47,7 +47,7 @@ def plan(
     """
     hosts = inventory.hosts
     wishes: Mapping[str, Sequence[Desired]] = {} if destroy else desire(plan_file, hosts)
-    revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
+    revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
     answers = observe(hosts, Question(plan_file.name), listen)
     nodes = tuple(
         unread(answer.host.name, answer.problems, wishes.get(answer.host.name, ()))
@@ -60,8 +60,9 @@ def plan(
         plan_file=plan_file.path,
         run=random.token_hex(6),
         created=now(),
-        nodes=tuple(only(node, targets) for node in nodes),
+        nodes=tuple(scope.of(node) for node in nodes),
         destroy=destroy,
+        only=scope.kinds,
     )
 
 
@@ -84,9 +85,8 @@ def apply(
     """
     hosts = _hosts_of(change_set, inventory)
     parts = {node.node: node for node in change_set.nodes}
-    revealed = reveal(
-        secret_references([each for node in change_set.nodes for each in node.desired]), environ, base_dir
-    )
+    desired = [each for node in change_set.nodes for each in node.desired]
+    revealed = reveal(secret_references(_within(desired, change_set.only)), environ, base_dir)
     run = Run(change_set, base_dir, revealed, tuple(allow), who, listen, threading.Event())
     return at_once(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
 
@@ -121,6 +121,10 @@ def drift(
 
 def _all(wishes: Mapping[str, Sequence[Desired]]) -> list[Desired]:
     return [each for desired in wishes.values() for each in desired]
+
+
+def _within(desired: Sequence[Desired], kinds: Sequence[str]) -> list[Desired]:
+    return [each for each in desired if not kinds or each.address.kind in kinds]
 
 
 def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:

@@ -30,6 +30,7 @@ def save(change_set: ChangeSet) -> JsonObject:
         "run": change_set.run,
         "created": change_set.created,
         "destroy": change_set.destroy,
+        "only": list(change_set.only),
         "nodes": [_node(node) for node in change_set.nodes],
     }
 
@@ -51,6 +52,7 @@ def restore(value: Json, file: str) -> ChangeSet:
             run=str(value["run"]),
             created=str(value["created"]),
             destroy=value["destroy"] is True,
+            only=tuple(str(kind) for kind in as_list(value.get("only") or [])),
             nodes=_each(value["nodes"], _node_back),
         )
     except (KeyError, TypeError, ValueError) as fault:

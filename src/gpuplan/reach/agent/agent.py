@@ -70,6 +70,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "repository.load_at_start": lambda agent, a, _: agent.repositories.load_at_start(
         a.text("plan"), a.text("container"), a.text("model"), a.flag("wanted")
     ),
+    "record.list": lambda agent, *_: record.names(agent.world.root),
     "record.write": lambda agent, a, _: record.write(agent.world.root, a.text("plan"), a.mapping("record")),
     "record.remove": lambda agent, a, _: record.remove(agent.world.root, a.text("plan")),
     "journal.append": lambda agent, a, _: record.append(agent.world.root, a.text("plan"), a.entries("entries")),

@@ -50,9 +50,14 @@ def blob(root: str, digest: str) -> str:
     return os.path.join(blobs(root), checked_digest(digest)[:2], digest)
 
 
+def plans(root: str) -> str:
+    """The directory of all plan files."""
+    return os.path.join(root, "plans")
+
+
 def plan(root: str, name: str) -> str:
     """The directory of one plan file."""
-    return os.path.join(root, "plans", checked_name(name, "plan"))
+    return os.path.join(plans(root), checked_name(name, "plan"))
 
 
 def repositories(root: str, plan_name: str) -> str:
