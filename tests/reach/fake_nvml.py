@@ -54,6 +54,7 @@ class FakeNvml:
     NVMLError = NVMLError
     NVML_GPU_INSTANCE_PROFILE_COUNT = 18
     NVML_COMPUTE_INSTANCE_PROFILE_COUNT = 9
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13
     c_nvmlGpuInstance_t = ctypes.py_object
     c_nvmlComputeInstance_t = ctypes.py_object
 
@@ -195,6 +196,9 @@ class FakeNvml:
         if instance.compute:
             raise NVMLError(19, "In use by another client")
         self._board(instance).instances.remove(instance)
+
+    def nvmlGpuInstanceGetComputeInstancePossiblePlacements(self, *_: object) -> None:
+        raise NVMLError(13, "Function Not Found")
 
     def nvmlGpuInstanceGetComputeInstanceProfileInfo(self, instance: Instance, number: int, engine: int) -> Made:
         if number > 4:

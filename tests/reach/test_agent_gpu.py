@@ -35,7 +35,7 @@ def test_instances_are_listed_as_they_stand_with_the_uuids_of_their_devices(aski
             "profile": "3g.40gb",
             "start": 4,
             "size": 4,
-            "compute_instances": [{"id": 0, "profile_id": 2, "uuid": "MIG-0-2-0"}],
+            "compute_instances": [{"id": 0, "profile_id": 2, "slices": 3, "uuid": "MIG-0-2-0"}],
         },
     ]
     assert [profile["placements"] for profile in gpu["profiles"] if profile["id"] == 9] == [[[0, 4], [4, 4]]]

@@ -114,7 +114,7 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger) -> tuple[StepOutcome, ...]:
     journal = Journal(session, run.change_set.plan, run.change_set.run)
     journal.begins(run.who, len(node.order))
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets)
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note)
     outcomes = Runner(node, hands, journal, ledger, run.listen, run.stop).run()
     if all(each.status is Status.DONE for each in outcomes):
         journal.ends(Exit.DONE)

@@ -34,6 +34,11 @@ class Ledger:
                 remembered[address] = fact
         self.record = replace(self.record, remembered=remembered)
 
+    def note(self, facts: Iterable[tuple[Address, JsonObject | None]]) -> None:
+        """Keep facts and write them at once, before the act that they are about."""
+        self.remember(facts)
+        self.write()
+
     def applied(self, desired: Desired) -> None:
         """A resource is now as desired."""
         entry = Recorded(desired.digest, desired.spec, desired.needs)

@@ -95,10 +95,22 @@ class Select(Stated):
 
 
 class Slice(Stated):
-    """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1]."""
+    """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1], more than one compute instance the parts NAME/0, NAME/1, …"""
 
-    profile: str
+    profile: str | None = Field(default=None, description="3g.40gb, 1g.10gb+me, 2c.3g.40gb, or 1g for the plain one")
+    memory: Bytes | None = Field(
+        default=None, description="20GiB: the smallest profile whose memory, as the node reports it, holds that"
+    )
     count: Annotated[int, Field(ge=1, le=7), BeforeValidator(refuse_boolean)] = 1
+    compute: tuple[Annotated[str, StringConstraints(pattern=r"^[1-8]c$")], ...] = Field(
+        default=(), description="compute instances, such as [1c, 2c]; one that fills the slice if empty"
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Slice:
+        if (self.profile is None) == (self.memory is None):
+            raise ValueError("has one size; state exactly one of profile and memory")
+        return self
 
 
 Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]

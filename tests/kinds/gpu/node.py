@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
 from gpuplan.catalog.boards import Board, find_board
+from gpuplan.kinds.room import Memory
+from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Refused
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
@@ -17,7 +19,8 @@ GPU_KEYS = {
     "ecc",
 }  # fmt: skip
 BOUNDS = ("default", "lowest", "highest")
-INSTANCE_KEYS = {"profile", "start", "mig", "bare"}
+INSTANCE_KEYS = {"profile", "start", "mig", "bare", "compute"}
+COMPUTE_KEYS = {"id", "slices", "mig"}
 CONTAINER_KEYS = {"id", "name", "plan", "devices", "every", "running"}
 
 
@@ -46,6 +49,8 @@ class Node:
         """Services that do not stop, or do not start."""
         self.done: list[tuple[str, Mapping[str, Any]]] = []
         self.said: list[str] = []
+        self.noted: list[tuple[Address, JsonObject | None]] = []
+        """What was to be remembered before an act."""
         self.deaf: set[str] = set()
         """Operations that report success and do nothing."""
         self.before: Callable[[str], None] = lambda operation: None
@@ -197,14 +202,34 @@ class Node:
         uuid = f"MIG-new-{self._made}"
         if "mig.create" not in self.deaf:
             id_ = 1 + max((one["id"] for one in gpu["instances"]), default=0)
-            gpu["instances"].append(_instance(board, id_, {"profile": profile.name, "start": start, "mig": uuid}))
-        return {"instance": 1, "mig_uuid": uuid}
+            inside = [{"slices": each, "mig": f"{uuid}-{each}"} for each in arguments.get("compute") or ()]
+            more = {"compute": inside} if inside else {}
+            gpu["instances"].append(
+                _instance(board, id_, {"profile": profile.name, "start": start, "mig": uuid, **more})
+            )
+        return {"instance": 1, "mig_uuids": [uuid]}
 
     def _mig_create_compute(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
-        self._made += 1
-        one["compute_instances"] = [{"id": 0, "profile_id": 0, "uuid": f"MIG-new-{self._made}"}]
-        return {"mig_uuid": f"MIG-new-{self._made}"}
+        there = one["compute_instances"]
+        made = []
+        for slices in arguments["compute"]:
+            self._made += 1
+            id_ = next(number for number in range(8) if number not in {each["id"] for each in there})
+            made.append({"id": id_, "profile_id": 0, "slices": slices, "uuid": f"MIG-new-{self._made}"})
+            there.append(made[-1])
+        if sum(each["slices"] for each in there) > _slices(gpu["board"], one):
+            del there[-len(made) :]
+            self._refuse("mig.create_compute", "insufficient_resources", "Insufficient Resources")
+        return {"mig_uuids": [each["uuid"] for each in made]}
+
+    def _mig_destroy_compute(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
+        place = (one["id"], arguments["compute"])
+        if any((each.get("instance"), each.get("compute")) == place for each in gpu["processes"]):
+            self._refuse("mig.destroy_compute", "in_use", "In use by another client")
+        one["compute_instances"] = [each for each in one["compute_instances"] if each["id"] != arguments["compute"]]
+        return {}
 
     def _mig_destroy(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
@@ -216,6 +241,10 @@ class Node:
 
     def _refuse(self, operation: str, code: str, text: str) -> None:
         raise Refused(self.node, operation, code, text)
+
+    def remember(self, facts: Memory) -> None:
+        """Keep it for the test, in order with what was done."""
+        self.noted.extend(facts)
 
     def say(self, text: str) -> None:
         """Keep it for the test."""
@@ -245,19 +274,29 @@ def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, An
     assert profile is not None, stated["profile"]
     start = stated["start"]
     size = next(size for first, size in profile.placements if first == start)
-    compute = [{"id": 0, "profile_id": 0, "uuid": stated.get("mig", f"MIG-{id_}")}]
+    stated_ones = stated.get("compute", [{"slices": profile.slices, "mig": stated.get("mig", f"MIG-{id_}")}])
+    compute = [
+        {"id": each.get("id", number), "profile_id": 0, "slices": each["slices"], "uuid": each["mig"]}
+        for number, each in enumerate(checked(one, COMPUTE_KEYS) for one in stated_ones)
+    ]
     return {
         "id": id_, "profile_id": profile.id, "profile": profile.name, "start": start, "size": size,
         "compute_instances": [] if stated.get("bare") else compute,
     }  # fmt: skip
 
 
+def _slices(board: Board, instance: Mapping[str, Any]) -> int:
+    profile = board.profile(instance["profile"])
+    assert profile is not None
+    return profile.slices
+
+
 def _process(stated: Mapping[str, Any]) -> JsonObject:
-    checked(stated, {"pid", "name", "instance", "container", "service"})
+    checked(stated, {"pid", "name", "instance", "compute", "container", "service"})
     return {
         "pid": stated.get("pid", 4242), "name": stated.get("name", "python"), "used_memory": None,
-        "gpu_instance": stated.get("instance"), "compute_instance": None, "container": stated.get("container"),
-        "service": stated.get("service"),
+        "gpu_instance": stated.get("instance"), "compute_instance": stated.get("compute"),
+        "container": stated.get("container"), "service": stated.get("service"),
     }  # fmt: skip
 
 

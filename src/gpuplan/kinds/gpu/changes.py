@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.catalog.boards import traits_of
-from gpuplan.kinds.gpu import memory, users, whole
+from gpuplan.kinds.gpu import insides, memory, users, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, Standing
 from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.steps import Makings, renames
@@ -54,10 +54,16 @@ def in_the_way(unit: Unit, plan: Arrangement, turning: Way, gpu_users: users.Use
         part = one.part(unit)
         target = _needs_the_place(unit, plan, one)
         called = f"slice {one.called(unit)} on {unit.address.name}"
+        short = (
+            f" (while it stands, {unit.address.name} is short of {plan.short})"
+            if plan.short and target != unit.address
+            else ""
+        )
         if one.made is None:
-            yield Unmanaged(part, f"{called} was not made by this plan file", target, "unmanaged-slice")
+            yield Unmanaged(part, f"{called} was not made by this plan file{short}", target, "unmanaged-slice")
         if one.users.strangers:
-            yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}", target, "busy-slice")
+            yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}{short}", target, "busy-slice")
+    yield from insides.in_the_way(unit, plan)
     yield from whole.in_the_way(unit, turning, gpu_users)
 
 
@@ -77,16 +83,13 @@ def _needs_the_place(unit: Unit, plan: Arrangement, one: Standing) -> Address:
 
 
 def _fields(unit: Unit, plan: Arrangement) -> Iterator[FieldChange]:
-    before = {one.part(unit).name.rpartition("/")[2]: str(one.instance) for one in plan.going}
+    before = {one.part(unit).name.rpartition("/")[2]: str(one) for one in plan.going}
     after = {new.name: str(new) for new in plan.create}
     renamed = renames(unit, plan)
     for name, one in renamed.items():
         old = one.made.name if one.made else ""
         yield FieldChange(f"{unit.prefix}slices.{name}", f"{one.instance}, called {old}", str(one.instance))
-    for name, one in plan.keep.items():
-        if not one.instance.devices:
-            faulty = f"{one.instance} without a compute instance"
-            yield FieldChange(f"{unit.prefix}slices.{name}", faulty, str(one.instance))
+    yield from insides.fields(unit, plan)
     for name in {**before, **after}:
         if name not in plan.keep:
             yield FieldChange(f"{unit.prefix}slices.{name}", before.get(name), after.get(name))
@@ -113,9 +116,9 @@ def _reasons(unit: Unit, plan: Arrangement, turning: Way, record: Record) -> Ite
 
 
 def _reasons_of_slices(unit: Unit, plan: Arrangement, made: set[Address]) -> Iterator[str]:
-    lone = [name for name, one in plan.keep.items() if not one.instance.devices]
-    if lone:
-        yield f"compute instance missing: no program can use {listed(lone)} without one"
+    yield from insides.reasons(plan)
+    if plan.short:
+        yield f"beside what this plan file did not make, {unit.address.name} is short of {plan.short}"
     going = {one.made: one.instance for one in plan.going if one.made is not None}
     gone = [new.name for new in plan.create if unit.address.part(new.name) in made - set(going)]
     if gone and not plan.keep and not going:
@@ -132,6 +135,7 @@ def _interrupts(unit: Unit, plan: Arrangement) -> Iterator[str]:
     for one in plan.going:
         if one.users.all:
             yield f"slice {one.called(unit)} goes: {listed(one.users.all)}"
+    yield from insides.interrupts(unit, plan)
 
 
 def _disturbs(unit: Unit, plan: Arrangement) -> Mapping[Address, str]:
@@ -141,7 +145,4 @@ def _disturbs(unit: Unit, plan: Arrangement) -> Mapping[Address, str]:
             found[one.made] = f"slice {one.made.name} goes"
     for new in plan.create:
         found[unit.address.part(new.name)] = f"slice {unit.address.name}/{new.name} is created anew"
-    for name, one in plan.keep.items():
-        if not one.instance.devices:
-            found[unit.address.part(name)] = f"slice {unit.address.name}/{name} gets a new compute instance"
-    return found
+    return {**found, **insides.disturbs(unit, plan)}

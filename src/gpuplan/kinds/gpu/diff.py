@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuplan.kinds.gpu import changes, memory, settings, users, words
-from gpuplan.kinds.gpu.arrange import Arrangement, Standing, arrange, everything_goes, only_ours_go, paired, standing
+from gpuplan.kinds.gpu.arrange import (
+    Arrangement,
+    Standing,
+    arrange,
+    everything_goes,
+    kept,
+    only_ours_go,
+    paired,
+    standing,
+)
 from gpuplan.kinds.gpu.changes import UnitChange
+from gpuplan.kinds.gpu.compute import part_of
 from gpuplan.kinds.gpu.modes import Way, way
+from gpuplan.kinds.gpu.observed import Compute
 from gpuplan.kinds.gpu.placement import Shortage
+from gpuplan.kinds.gpu.profiles import Settled, settle
 from gpuplan.kinds.gpu.read import ObservedGpus
 from gpuplan.kinds.gpu.spec import GpuSpec, read_spec
 from gpuplan.kinds.gpu.units import Unit, resolve
@@ -71,35 +83,37 @@ def _wanted(
     if isinstance(unit.gpu.instances, ProbeError):
         found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
         return
+    settled = (
+        settle(unit.spec.slices, unit.gpu, unit.address, where) if unit.gpu.supported else Settled(unit.spec.slices)
+    )
+    unit = unit.cut(settled.slices)
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
     found.rests_on[unit.address] = _seen(unit)
     turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
     gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
-    pairs = paired(unit, live, named)
     plan: Arrangement | Shortage | None = None
-    if faults := [*_faults(unit, where)]:
+    if faults := [*_faults(unit, where), *settled.faults]:
         found.diagnostics.extend(faults)
     else:
-        plan = _arranged(unit, live, pairs, turning, circumstances.record)
+        plan = _arranged(unit, live, named, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
     if not isinstance(plan, Arrangement):
-        plan = Arrangement(keep=pairs)
-        _bind(unit, plan, found)
+        _bind(unit, kept(unit, paired(unit, live, named)), found)
         return
     _bind(unit, plan, found)
     _take(unit, plan, turning, gpu_users, circumstances, found)
 
 
 def _arranged(
-    unit: Unit, live: Sequence[Standing], pairs: Mapping[str, Standing], turning: Way, record: Record
+    unit: Unit, live: Sequence[Standing], named: Collection[Address], turning: Way, record: Record
 ) -> Arrangement | Shortage:
     if turning.clears:
-        fresh = arrange(unit, (), {}, record)
+        fresh = arrange(unit, (), named, record)
         return replace(fresh, going=tuple(live)) if isinstance(fresh, Arrangement) else fresh
     if unit.spec.mig is None:
         return Arrangement()
-    return everything_goes(live) if unit.spec.mig == "disabled" else arrange(unit, live, pairs, record)
+    return everything_goes(live) if unit.spec.mig == "disabled" else arrange(unit, live, named, record)
 
 
 def _take(
@@ -125,22 +139,21 @@ def _take(
 def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
     gpu = unit.gpu
     yield from settings.faults(unit.address, unit.spec.settings, gpu, where)
-    if not gpu.supported:
-        if unit.spec.wants_mig:
-            yield words.no_mig(unit.address, gpu, where)
-        return
-    for each in unit.spec.slices:
-        if gpu.profile(each.profile) is None:
-            yield words.unknown_profile(unit.address, each.name, each.profile, gpu, where)
+    if not gpu.supported and unit.spec.wants_mig:
+        yield words.no_mig(unit.address, gpu, where)
 
 
 def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
+    """Each slice, or each compute instance of one that has several, to the MIG device that it is or will be."""
     for each in unit.spec.slices:
-        one = plan.keep.get(each.name)
-        later = Later(f"slice {unit.address.name}/{each.name}")
-        found.bindings[unit.address.part(each.name)] = (
-            one.instance.devices[0] if one is not None and one.instance.devices else later
-        )
+        slice_, one = unit.address.part(each.name), plan.keep.get(each.name)
+        if one is None:
+            there: Sequence[Compute | None] = [None] * len(each.compute or (0,))
+        else:
+            there = one.inside(each).there
+        for number, device in enumerate(there):
+            part = part_of(slice_, number, there)
+            found.bindings[part] = device.uuid if device is not None else Later(f"slice {part.name}")
 
 
 def _no_longer_wanted(wanted: Collection[Address], record: Record) -> dict[Address, GpuSpec]:

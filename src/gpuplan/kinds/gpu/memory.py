@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.gpu.observed import Gpu, Instance, instance_at
@@ -21,6 +21,8 @@ class MadeSlice:
     """UUID of the GPU."""
     profile: str
     start: int
+    computes: tuple[int, ...] | None = None
+    """Ids of its compute instances by number; None where they are not remembered."""
 
     @property
     def name(self) -> str:
@@ -28,9 +30,10 @@ class MadeSlice:
         return self.part.name.rpartition("/")[2]
 
 
-def slice_fact(gpu: str, profile: str, start: int, size: int) -> JsonObject:
-    """What is remembered of a slice."""
-    return {"gpu": gpu, "profile": profile, "start": start, "size": size}
+def slice_fact(gpu: str, profile: str, start: int, size: int, computes: Sequence[int] | None = None) -> JsonObject:
+    """What is remembered of a slice; `computes` are the ids of its compute instances by number."""
+    ids: JsonObject = {} if computes is None else {"computes": list(computes)}
+    return {"gpu": gpu, "profile": profile, "start": start, "size": size, **ids}
 
 
 def gpu_fact(uuid: str, found: Json) -> JsonObject:
@@ -43,13 +46,13 @@ def made_slices(record: Record) -> tuple[MadeSlice, ...]:
     return tuple(_made(record))
 
 
-def made_on(record: Record, gpu: Gpu) -> Mapping[int, Address]:
-    """Ids of the live instances of a GPU that this plan file made, with the address under which each was made."""
-    found: dict[int, Address] = {}
+def made_on(record: Record, gpu: Gpu) -> Mapping[int, MadeSlice]:
+    """Ids of the live instances of a GPU that this plan file made, with what is remembered of each."""
+    found: dict[int, MadeSlice] = {}
     for made in made_slices(record):
         instance = instance_at(gpu, made.profile, made.start) if made.gpu == gpu.uuid else None
         if instance is not None:
-            found.setdefault(instance.id, made.part)
+            found.setdefault(instance.id, made)
     return found
 
 
@@ -104,8 +107,15 @@ def describe(instance: Instance) -> str:
 def _made(record: Record) -> Iterator[MadeSlice]:
     for part, fact in record.remembered.items():
         gpu, profile, start = fact.get("gpu"), fact.get("profile"), fact.get("start")
-        if part.kind == "gpu" and isinstance(gpu, str) and isinstance(profile, str) and _is_number(start):
-            yield MadeSlice(part, gpu, profile, int(str(start)))
+        ours = part.kind == "gpu" and not fact.get("adopted")
+        if ours and isinstance(gpu, str) and isinstance(profile, str) and _is_number(start):
+            yield MadeSlice(part, gpu, profile, int(str(start)), _computes(fact.get("computes")))
+
+
+def _computes(stated: Json) -> tuple[int, ...] | None:
+    if isinstance(stated, str) or not isinstance(stated, Sequence):
+        return None
+    return tuple(int(str(each)) for each in stated if _is_number(each))
 
 
 def _is_number(value: Json) -> bool:

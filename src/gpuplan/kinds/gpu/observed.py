@@ -25,6 +25,17 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Compute:
+    """One live compute instance."""
+
+    id: int
+    slices: int
+    """Compute slices."""
+    uuid: str
+    """UUID of its MIG device."""
+
+
+@dataclass(frozen=True)
 class Instance:
     """One live GPU instance."""
 
@@ -33,8 +44,13 @@ class Instance:
     profile: str
     start: int
     size: int
-    devices: tuple[str, ...]
-    """UUIDs of the MIG devices of its compute instances; empty where it has none, which is a fault."""
+    computes: tuple[Compute, ...]
+    """Its compute instances by id; none is a fault."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """UUIDs of the MIG devices of its compute instances."""
+        return tuple(each.uuid for each in self.computes)
 
     def __str__(self) -> str:
         return f"{self.profile} at {self.start}"

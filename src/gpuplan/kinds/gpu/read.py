@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuplan.kinds.gpu.observed import (
+    Compute,
     Container,
     Ecc,
     Gpu,
@@ -151,15 +152,15 @@ def _instance(stated: JsonObject) -> Instance:
         profile=str(stated["profile"]),
         start=_int(stated["start"]),
         size=_int(stated["size"]),
-        devices=tuple(_device(_object(each)) for each in _list(stated["compute_instances"])),
+        computes=tuple(_compute(_object(each)) for each in _list(stated["compute_instances"])),
     )
 
 
-def _device(stated: JsonObject) -> str:
+def _compute(stated: JsonObject) -> Compute:
     uuid = stated["uuid"]
     if not isinstance(uuid, str):
         raise TypeError(f"compute instance {stated['id']!r} has no UUID")
-    return uuid
+    return Compute(_int(stated["id"]), _int(stated["slices"]), uuid)
 
 
 def _process(stated: JsonObject) -> Process:

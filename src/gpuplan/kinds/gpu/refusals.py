@@ -39,13 +39,15 @@ def readable(step: Step, observed: ObservedGpus, uuid: str) -> Gpu:
     return gpu
 
 
-def refuse_if_held(step: Step, observed: ObservedGpus, gpu: Gpu, instance: Instance | None) -> None:
-    """Stop before the act while a process runs on the instance, or on the GPU where none is given.
+def refuse_if_held(
+    step: Step, observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None
+) -> None:
+    """Stop before the act while a process runs on the instance or that compute instance of it, or anywhere on the GPU.
 
     Raises:
         Problem: naming who runs there.
     """
-    running = users.running(observed, gpu, instance)
+    running = users.running(observed, gpu, instance, compute)
     if running:
         what = f"slice {instance}" if instance is not None else f"GPU {gpu.uuid}"
         detail = f"“{step.title}” was not begun: {words.listed(running)} still runs on the {what}."

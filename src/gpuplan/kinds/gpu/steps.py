@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gpuplan.kinds.gpu import memory, whole
+from gpuplan.kinds.gpu import insides, memory, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
 from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.units import Unit
@@ -33,7 +33,7 @@ class Makings:
         """Every step from what stands to `plan`; `turning` is what becomes of the GPU as a whole."""
         steps = [*self._remembers(plan), *self._destroys(plan)]
         steps += [self._whole(each) for each in whole.acts(self.unit, turning)]
-        steps += [*self._repairs(plan), *(self._create(new) for new in plan.create)]
+        steps += [*self._insides(plan), *(self._create(new, plan) for new in plan.create)]
         if self.lingers and not steps:
             title = f"forget {self.unit.address.name}, on which nothing of ours is left"
             steps.append(self._step("forget", Verb.DELETE, title, {"act": "remember", "forget": [], "remember": {}}))
@@ -76,15 +76,17 @@ class Makings:
                 frees=tuple(dict.fromkeys((part, *made))),
             )
 
-    def _create(self, new: New) -> Step:
+    def _create(self, new: New, plan: Arrangement) -> Step:
         part = self.unit.address.part(new.name)
         wanted = {each.name: each.profile for each in self.unit.spec.slices}
         arguments: Mapping[str, Json] = {
             "act": "create",
-            "slice": new.name,
+            "slice": str(part),
             "profile": new.profile,
             "start": new.start,
+            "compute": list(new.compute),
             "wanted": [[name, profile] for name, profile in wanted.items()],
+            "restore": [_restorable(one) for one in plan.going],
         }
         return self._step(
             f"create-{new.name}",
@@ -94,25 +96,16 @@ class Makings:
             makes=(part,),
         )
 
-    def _repairs(self, plan: Arrangement) -> Iterator[Step]:
-        for name, one in plan.keep.items():
-            if one.instance.devices:
-                continue
-            part = self.unit.address.part(name)
-            yield self._step(
-                f"create-{name}",
-                Verb.CREATE,
-                f"give slice {self.unit.called(name)} ({one.instance}) its compute instance",
-                {"act": "repair", "profile": one.instance.profile, "start": one.instance.start},
-                makes=(part,),
-            )
+    def _insides(self, plan: Arrangement) -> Iterator[Step]:
+        for each in insides.acts(self.unit, plan):
+            yield self._step(each.name, each.verb, each.title, each.arguments, makes=each.makes, frees=each.frees)
 
     def _remembers(self, plan: Arrangement) -> Iterator[Step]:
         """At most one step, which changes nothing of the GPU: slices under new names, and slices that are gone."""
         renamed = {name: one for name, one in renames(self.unit, plan).items() if one.made}
         facts: dict[str, Json] = {
             str(self.unit.address.part(name)): memory.slice_fact(
-                self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size
+                self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size, one.known
             )
             for name, one in renamed.items()
         }
@@ -130,6 +123,19 @@ class Makings:
             makes=tuple(self.unit.address.part(name) for name in renamed),
             frees=tuple(parse_address(each) for each in old),
         )
+
+
+def _restorable(one: Standing) -> Json:
+    """What stood before a slice is created, to be put back where that fails."""
+    instance = one.instance
+    return {
+        "part": str(one.made) if one.made else None,
+        "profile": instance.profile,
+        "profile_id": instance.profile_id,
+        "start": instance.start,
+        "size": instance.size,
+        "compute": [each.slices for each in instance.computes],
+    }
 
 
 def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:

@@ -11,7 +11,9 @@ from gpuplan.model.diagnostic import Diagnostic, Location
 if TYPE_CHECKING:
     from gpuplan.kinds.gpu.placement import Shortage
     from gpuplan.kinds.gpu.read import Gpu, LostGpu, ObservedGpus
+    from gpuplan.kinds.gpu.spec import SliceSpec
     from gpuplan.model.address import Address
+    from gpuplan.model.diagnostic import Problem
     from gpuplan.model.resource import Desired
     from gpuplan.model.snapshot import ProbeError
 
@@ -23,7 +25,7 @@ _REMEDIES = {
     "gpu_is_lost": "The GPU fell off the bus; look at the kernel's log, then reboot the node.",
     "timeout": "The driver did not answer in time; look for processes in state D and at the kernel's log on the node.",
 }
-_PARTS = re.compile(r"^(\d+)g\.(\d+)gb(.*)$")
+_PARTS = re.compile(r"^(?:\d+c\.)?(\d+)g(?:\.(\d+)gb)?(.*)$")
 _LAST_REMEDY = "Run nvidia-smi on the node and look at the kernel's log there."
 
 
@@ -31,6 +33,11 @@ def listed(words: Iterable[str]) -> str:
     """“a, b and c”."""
     *first, last = [*words] or ["none"]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def told(problem: Problem) -> str:
+    """What a problem says, in one line."""
+    return "; ".join(f"{each.summary}: {each.detail}" for each in problem.diagnostics)
 
 
 def unread(address: Address, error: ProbeError, what: str = "GPUs") -> Diagnostic:
@@ -82,13 +89,18 @@ def no_mig(address: Address, gpu: Gpu, where: Location | None) -> Diagnostic:
     )
 
 
-def unknown_profile(address: Address, name: str, wanted: str, gpu: Gpu, where: Location | None) -> Diagnostic:
+def unknown_profile(address: Address, wanted: SliceSpec, gpu: Gpu, where: Location | None) -> Diagnostic:
     """A profile that this GPU does not have, with those that it has, the nearest first."""
-    valid = sorted((profile.name for profile in gpu.profiles), key=lambda name: _distance(wanted, name))
+    if wanted.memory is not None:
+        valid = [each.name for each in sorted(gpu.profiles, key=lambda each: (-each.memory_mib, each.name))]
+        have = listed(f"{each.name} with {each.memory_mib} MiB" for each in gpu.profiles)
+    else:
+        valid = sorted((each.name for each in gpu.profiles), key=lambda name: _distance(wanted.profile, name))
+        have = listed(valid)
     return Diagnostic(
         "This GPU does not have the profile",
-        f"The slice {name} of {address.name} is to be {wanted}, which this {gpu.name} does not have."
-        f" It has {listed(valid)}.",
+        f"The slice {wanted.name} of {address.name} is to be {wanted.wish}, which this {gpu.name} does not have."
+        f" It has {have}.",
         f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out.",
         where,
         str(address),
@@ -100,7 +112,7 @@ def _distance(wanted: str, name: str) -> tuple[object, ...]:
     ours, theirs = (_PARTS.match(each) for each in (wanted, name))
     if ours is None or theirs is None:
         return (True, name)
-    slices, memory = (abs(int(ours[part]) - int(theirs[part])) for part in (1, 2))
+    slices, memory = (abs(int(ours[part]) - int(theirs[part])) if ours[part] and theirs[part] else 0 for part in (1, 2))
     return (False, slices, ours[3] != theirs[3], memory, name)
 
 
@@ -109,7 +121,8 @@ def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None)
     return Diagnostic(
         "The slices do not fit on the GPU",
         f"The slices of {address.name} cannot stand on one {gpu.name} together: {short.resource}.",
-        f"Of those written, {listed(short.fitting)} fit together; take the others away or make them smaller.",
+        f"Of those written, {listed(short.fitting)} fit together: take {listed(short.surplus)} away, or make them"
+        " smaller.",
         where,
         str(address),
     )

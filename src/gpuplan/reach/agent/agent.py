@@ -49,9 +49,14 @@ OPERATIONS: Mapping[str, Operation] = {
     "lock.release": lambda agent, *_: agent.lock.release(),
     "mig.set_mode": lambda agent, a, _: mig.set_mode(agent.world, a.text("uuid"), a.flag("enabled")),
     "mig.create": lambda agent, a, _: mig.create(
-        agent.world, a.text("uuid"), a.number("profile_id"), a.number("start"), a.number("size")
+        agent.world, a.text("uuid"), a.number("profile_id"), a.number("start"), a.number("size"), a.numbers("compute")
     ),
-    "mig.create_compute": lambda agent, a, _: mig.create_compute(agent.world, a.text("uuid"), a.number("instance")),
+    "mig.create_compute": lambda agent, a, _: mig.create_compute(
+        agent.world, a.text("uuid"), a.number("instance"), a.numbers("compute")
+    ),
+    "mig.destroy_compute": lambda agent, a, _: mig.destroy_compute(
+        agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start"), a.number("compute")
+    ),
     "mig.destroy": lambda agent, a, _: mig.destroy(
         agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start")
     ),

@@ -7,7 +7,9 @@ GetComputeRunningProcesses and GetGraphicsRunningProcesses (pid, usedGpuMemory, 
 GetMigMode, SetMigMode, GetMaxMigDeviceCount, GetMigDeviceHandleByIndex, GetGpuInstanceId, GetComputeInstanceId,
 GetGpuInstanceProfileInfo, GetGpuInstanceById; of instances nvmlGpuInstanceGetInfo, nvmlGpuInstanceDestroy,
 nvmlGpuInstanceGetComputeInstanceProfileInfo, nvmlGpuInstanceCreateComputeInstance, nvmlComputeInstanceGetInfo,
-nvmlComputeInstanceDestroy; and those that this file wraps. These fill arrays: the count is a `ctypes.pointer`
+nvmlComputeInstanceDestroy, nvmlGpuInstanceGetComputeInstancePossiblePlacements and
+nvmlGpuInstanceCreateComputeInstanceWithPlacement (older drivers lack both); and those that this file wraps.
+These fill arrays: the count is a `ctypes.pointer`
 (a simulation sets `.contents.value`), the array is one of `c_nvmlGpuInstancePlacement_t`, `c_nvmlGpuInstance_t` or
 `c_nvmlComputeInstance_t` (a simulation may define the last two as `ctypes.py_object`).
 """
@@ -77,3 +79,32 @@ def create_gpu_instance(nvml: Any, device: Any, profile_id: int, start: int, siz
     """A GPU instance at exactly this placement."""
     place = nvml.c_nvmlGpuInstancePlacement_t(start, size)
     return nvml.nvmlDeviceCreateGpuInstanceWithPlacement(device, profile_id, ctypes.pointer(place))
+
+
+def compute_placements(nvml: Any, gpu_instance: Any, profile_id: int) -> list[tuple[int, int]]:
+    """Where in a GPU instance a compute instance may stand: (start, size); none where an older driver cannot say."""
+    count = ctypes.c_uint()
+    ask = nvml.nvmlGpuInstanceGetComputeInstancePossiblePlacements
+    try:
+        ask(gpu_instance, profile_id, None, ctypes.pointer(count))
+        array = (nvml.c_nvmlComputeInstancePlacement_t * count.value)()
+        if count.value:
+            ask(gpu_instance, profile_id, array, ctypes.pointer(count))
+    except nvml.NVMLError as error:
+        if getattr(error, "value", 0) == nvml.NVML_ERROR_FUNCTION_NOT_FOUND or absent(error):
+            return []
+        raise
+    return sorted((int(place.start), int(place.size)) for place in array[: count.value])
+
+
+def create_compute_instance(nvml: Any, gpu_instance: Any, profile_id: int, start: tuple[int, int] | None) -> Any:
+    """A compute instance at this placement, or wherever the driver puts it."""
+    if start is None:
+        return nvml.nvmlGpuInstanceCreateComputeInstance(gpu_instance, profile_id)
+    place = ctypes.pointer(nvml.c_nvmlComputeInstancePlacement_t(*start))
+    try:
+        return nvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(gpu_instance, profile_id, place)
+    except nvml.NVMLError as error:
+        if getattr(error, "value", 0) != nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    return nvml.nvmlGpuInstanceCreateComputeInstance(gpu_instance, profile_id)
