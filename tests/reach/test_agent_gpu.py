@@ -77,7 +77,7 @@ def test_processes_name_their_instance(asking: Asking) -> None:
         SimpleNamespace(pid=8, usedGpuMemory=99, gpuInstanceId=0xFFFFFFFF, computeInstanceId=0xFFFFFFFF),
     ]
     (gpu,) = asking.value("gpu")["gpus"]
-    common = {"container": None}
+    common = {"container": None, "service": None}
     assert gpu["processes"] == [
         {"pid": 7, "name": "process-7", "used_memory": None, "gpu_instance": 1, "compute_instance": 0, **common},
         {"pid": 8, "name": "process-8", "used_memory": 99, "gpu_instance": None, "compute_instance": None, **common},

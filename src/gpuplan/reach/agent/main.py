@@ -23,12 +23,16 @@ def main() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not get between two answers
     code = 0
+    agent = Agent(World())
     try:
-        _serve(Agent(World()), Frames(0), answers)
+        _serve(agent, Frames(0), answers)
     except (OSError, ValueError):
         code = 1
     finally:
-        os._exit(code)
+        try:
+            agent.forsaken()
+        finally:
+            os._exit(code)
 
 
 def _serve(agent: Agent, frames: Frames, answers: int) -> None:

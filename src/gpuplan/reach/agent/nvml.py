@@ -2,7 +2,9 @@
 
 The agent calls of pynvml: nvmlInit, nvmlShutdown, nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion;
 of a device (nvmlDevice…) GetCount, GetHandleByIndex, GetHandleByUUID, GetUUID, GetName, GetPciInfo (busId),
-GetMemoryInfo (total, used, free), GetCudaComputeCapability, GetPersistenceMode, GetPowerManagementLimit,
+GetMemoryInfo (total, used, free), GetCudaComputeCapability, GetArchitecture, GetVirtualizationMode, GetMinorNumber,
+GetPersistenceMode, GetComputeMode, GetEccMode, GetPowerManagementLimit, …LimitConstraints, …DefaultLimit, and SetX for
+PersistenceMode, ComputeMode, EccMode and PowerManagementLimit,
 GetComputeRunningProcesses and GetGraphicsRunningProcesses (pid, usedGpuMemory, gpuInstanceId, computeInstanceId),
 GetMigMode, SetMigMode, GetMaxMigDeviceCount, GetMigDeviceHandleByIndex, GetGpuInstanceId, GetComputeInstanceId,
 GetGpuInstanceProfileInfo, GetGpuInstanceById; of instances nvmlGpuInstanceGetInfo, nvmlGpuInstanceDestroy,
@@ -19,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
 from .failure import explain
 from .world import World
@@ -42,6 +44,16 @@ def opened(world: World) -> Iterator[Any]:
 def text(value: str | bytes) -> str:
     """NVML's strings; bindings differ in whether they decode them."""
     return value.decode() if isinstance(value, bytes) else value
+
+
+def unless_absent(nvml: Any, read: Callable[[], Any]) -> Any:
+    """A property that not every GPU or driver has; None where this one has not."""
+    try:
+        return read()
+    except nvml.NVMLError as error:
+        if absent(error):
+            return None
+        raise
 
 
 def absent(error: Exception) -> bool:
