@@ -11,7 +11,7 @@ from gpuplan.flow.booted import restarted
 from gpuplan.flow.restore import Restoring, follow, recorded_plans, restoring
 from gpuplan.flow.target import Scope
 from gpuplan.intent.load import load_plan
-from gpuplan.model.diagnostic import Diagnostic, Exit
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.finding import Drift
 from gpuplan.model.inventory import Host, Inventory
 from gpuplan.model.outcome import NodeOutcome
@@ -168,6 +168,21 @@ def test_every_recorded_plan_is_restored_in_the_order_of_their_names(world: Worl
     assert recorded_plans(here(world)) == ("another", "story")
     assert [each.exit_code for each in restore(world, "gpu")] == [Exit.DONE, Exit.DONE]
     assert slices(world) == before
+
+
+def test_secrets_of_containers_are_not_needed_for_gpus(world: World) -> None:
+    world.edit("LOG: info", 'LOG: "${env:TOKEN}"')
+    plan_file = load_plan(str(world.plan_file), environ={})
+    secrets = {"TOKEN": "t0p"}
+    planned = run.plan(plan_file, world.inventory, environ=secrets, base_dir=world.folder)
+    run.apply(planned, world.inventory, environ=secrets, base_dir=world.folder, who="tester@here")
+    switch_off_and_on(world)
+    assert [each.exit_code for each in restore(world, "gpu")] == [Exit.DONE]
+    with pytest.raises(Problem, match="TOKEN is not set"):
+        restore(world)
+    found = restoring(here(world), "story", (), secrets)
+    (outcome,) = run.apply(found.change_set, Inventory((found.host,)), environ=secrets, base_dir=world.folder, who="me")
+    assert outcome.exit_code == Exit.DONE
 
 
 def test_a_node_without_records_has_nothing_to_restore(world: World) -> None:
