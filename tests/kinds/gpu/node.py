@@ -36,11 +36,16 @@ class Node:
     node = "n"
     plan = "prod"
 
-    def __init__(self, gpus: Sequence[Mapping[str, Any]], containers: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        gpus: Sequence[Mapping[str, Any]],
+        containers: Sequence[Mapping[str, Any]] = (),
+        modules: Sequence[str] = (),
+    ) -> None:
         self.gpus = [self._gpu(number, checked(gpu, GPU_KEYS)) for number, gpu in enumerate(gpus)]
         self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
         self.probe_error: Mapping[str, str] | None = None
-        self.host: JsonObject = {}
+        self.host: JsonObject = {"modules": list(modules)}
         self.services: dict[str, bool] = {}
         """Name → whether it runs."""
         self.stopped: list[JsonObject] = []
@@ -142,7 +147,7 @@ class Node:
         return {"status": 19 if held else 0, "current": gpu["current"], "pending": gpu["pending"]}
 
     def _held(self, gpu: dict[str, Any]) -> bool:
-        return any(self.services.get(each.get("service", ""), True) for each in gpu["holders"])
+        return any(self.services.get(each.get("service", "").removesuffix(".service"), True) for each in gpu["holders"])
 
     def _gpu_reset(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         if gpu["processes"] or self._held(gpu):

@@ -71,7 +71,12 @@ OPERATIONS: Mapping[str, Operation] = {
         agent.world, a.text("uuid"), a.number("instance"), a.numbers("compute")
     ),
     "mig.destroy_compute": lambda agent, a, _: mig.destroy_compute(
-        agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start"), a.number("compute")
+        agent.world,
+        a.text("uuid"),
+        a.number("instance"),
+        a.number("profile_id"),
+        a.number("start"),
+        a.number("compute"),
     ),
     "mig.destroy": lambda agent, a, _: mig.destroy(
         agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start")

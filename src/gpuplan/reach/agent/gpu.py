@@ -21,15 +21,15 @@ NO_INSTANCE = 0xFFFFFFFF
 """What NVML writes for a process that runs in no MIG instance."""
 
 
-def probe(world: World, patience: float = PATIENCE) -> dict[str, object]:
-    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds is left behind, and told."""
+def probe(world: World, patience: float | None = None) -> dict[str, object]:
+    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds (PATIENCE) is left behind, and told."""
     nvml = world.nvml()
     nvml.nvmlInit()
     hung = True
     try:
         version = nvml.nvmlSystemGetCudaDriverVersion()
         driver = calls.text(nvml.nvmlSystemGetDriverVersion())
-        gpus = _all(world, nvml, patience)
+        gpus = _all(world, nvml, PATIENCE if patience is None else patience)
         hung = any(_code(gpu) == "timeout" for gpu in gpus)
     except nvml.NVMLError:
         hung = False
