@@ -22,7 +22,7 @@ NO_INSTANCE = 0xFFFFFFFF
 
 
 def probe(world: World, patience: float | None = None) -> dict[str, object]:
-    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds (PATIENCE) is left behind, and told."""
+    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds is left behind, and told."""
     nvml = world.nvml()
     nvml.nvmlInit()
     hung = True
