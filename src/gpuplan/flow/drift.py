@@ -99,6 +99,7 @@ def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple
         each
         for each in found.unmanaged
         if f"{each.address.kind}/{each.address.name}" not in record.bystanders
+        and (each.in_the_way_of is None or any(one.covers(each.in_the_way_of) for one in record.resources))
         and not _ignored(each.address, "", ignore)
     )
 

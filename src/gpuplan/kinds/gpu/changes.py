@@ -26,6 +26,8 @@ class UnitChange:
     interrupts: tuple[str, ...] = ()
     disturbs: Mapping[Address, str] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    replaced: bool = False
+    """It is another GPU than at the last apply."""
 
 
 def change_of(
@@ -36,15 +38,23 @@ def change_of(
     wanted = [unit.address.part(each.name) for each in unit.spec.slices]
     gone = memory.gone(record, unit.address, unit.gpu, wanted)
     lingers = forgets and unit.address not in record.resources
-    steps = Makings(unit, found, gone, forgets, lingers).all(plan, turning)
+    was = memory.uuid_of(record, unit.address)
+    replaced = was is not None and was != unit.gpu.uuid
+    steps = Makings(unit, found, gone, forgets, lingers, replaced).all(plan, turning)
     if not steps:
         return UnitChange()
+    other = [FieldChange(f"{unit.prefix}uuid", was, unit.gpu.uuid)] if replaced else []
     return UnitChange(
-        fields=(*whole.fields(unit, turning), *_fields(unit, plan), *(_gone(unit, made) for made in gone)),
+        fields=(*other, *whole.fields(unit, turning), *_fields(unit, plan), *(_gone(unit, made) for made in gone)),
         reasons=(*_reasons(unit, plan, turning, record), *whole.reasons(unit, turning)),
         interrupts=(*_interrupts(unit, plan), *whole.interrupts(unit, turning, gpu_users)),
-        disturbs={**whole.disturbs(unit, turning), **_disturbs(unit, plan)},
+        disturbs={
+            **({unit.address: f"{unit.address.name} is another GPU"} if replaced else {}),
+            **whole.disturbs(unit, turning),
+            **_disturbs(unit, plan),
+        },
         steps=steps,
+        replaced=replaced,
     )
 
 

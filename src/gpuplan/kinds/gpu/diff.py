@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuplan.kinds.gpu import changes, memory, settings, users, words
@@ -56,7 +56,8 @@ def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circ
         _wanted(unit, named, where.get(unit.resource), observed, circumstances, found)
     dropped = _Findings()
     claimed = {unit.gpu.uuid for unit in resolved.units}
-    for address, stated in _no_longer_wanted(where, circumstances.record).items():
+    wanted = {each.address: read_spec(each.spec) for each in desired}
+    for address, stated in _no_longer_wanted(wanted, circumstances.record).items():
         _dropped(address, stated, claimed, observed, circumstances, dropped)
     return Comparison(
         changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
@@ -156,17 +157,19 @@ def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
             found.bindings[part] = device.uuid if device is not None else Later(f"slice {part.name}")
 
 
-def _no_longer_wanted(wanted: Collection[Address], record: Record) -> dict[Address, GpuSpec]:
+def _no_longer_wanted(wanted: Mapping[Address, GpuSpec], record: Record) -> dict[Address, GpuSpec]:
     """Recorded resources that are not wanted, and GPUs on which an apply began that never came to its end."""
     stated = {
         address: replace(read_spec(recorded.spec), mig=None, settings=settings.Settings())
         for address, recorded in record.resources.items()
         if address.kind == "gpu" and address not in wanted
     }
-    known = [*wanted, *stated]
+    several = [*(each for each, spec in wanted.items() if spec.select == "all")]
+    several += [each for each, spec in stated.items() if spec.select == "all"]
     for unit in record.remembered:
         uuid = memory.uuid_of(record, unit)
-        if uuid is not None and not any(unit == each or _is_one_of(unit, each) for each in known):
+        known = unit in wanted or unit in stated or any(_is_one_of(unit, each) for each in several)
+        if uuid is not None and not known:
             stated[unit] = GpuSpec(("uuid", uuid), None)
     return stated
 
@@ -189,6 +192,7 @@ def _dropped(
             found.unknown.append(Unknown(address, words.lost(address, observed.lost[0])))
         if gpu is None or uuid in claimed:
             continue
+        claimed.add(uuid)
         if isinstance(gpu.instances, ProbeError):
             found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
             continue
@@ -222,9 +226,10 @@ def _is_one_of(unit: Address, resource: Address) -> bool:
 
 def _changes(found: _Findings, action: Action) -> Iterator[Change]:
     for address, units in found.changes.items():
+        replaced = action is Action.UPDATE and any(unit.replaced for unit in units)
         yield Change(
             address,
-            action,
+            Action.REPLACE if replaced else action,
             fields=tuple(each for unit in units for each in unit.fields),
             reasons=tuple(each for unit in units for each in unit.reasons),
             interrupts=tuple(each for unit in units for each in unit.interrupts),

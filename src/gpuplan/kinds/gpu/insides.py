@@ -48,7 +48,8 @@ def acts(unit: Unit, plan: Arrangement) -> Iterator[Act]:
             yield Act(f"destroy-{name}-{gone.id}", Verb.DELETE, title, act, frees=frees)
         if makes:
             whole = len(inside.sizes) == 1 and inside.sizes[0] == one.slices
-            what = "its compute instance" if whole else f"compute instances {_sizes(inside)}"
+            plural = "compute instances" if len(makes) > 1 else "compute instance"
+            what = "its compute instance" if whole else f"{plural} {_sizes(inside)}"
             title = f"give {called} {what}"
             yield Act(f"create-{name}", Verb.CREATE, title, {"act": "compute", **common}, makes)
 

@@ -64,7 +64,7 @@ def gone(record: Record, unit: Address, gpu: Gpu, wanted: Collection[Address]) -
     return tuple(
         made
         for made in made_slices(record)
-        if unit.covers(made.part)
+        if made.part == unit.part(made.name)
         and made.part not in wanted
         and (made.gpu != gpu.uuid or instance_at(gpu, made.profile, made.start) is None)
     )

@@ -87,7 +87,7 @@ def _faults(settled: SliceSpec, profile: Profile, address: Address, where: Locat
         yield Diagnostic(
             "There is no compute instance of this size",
             f"The slice {settled.name} of {address.name} is to hold a compute instance of {each} slices.",
-            f"Write {words.listed(f'{size}c' for size in COMPUTE_SIZES if size <= profile.slices)}.",
+            f"Write one of {words.listed(f'{size}c' for size in COMPUTE_SIZES if size <= profile.slices)}.",
             where,
             str(address),
         )

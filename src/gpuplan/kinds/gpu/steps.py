@@ -28,16 +28,24 @@ class Makings:
     """The GPU is no longer in the plan file: with the last step everything about it is forgotten."""
     lingers: bool = False
     """What is remembered of it does not go with a recorded resource: it needs a step even where nothing else does."""
+    replaced: bool = False
+    """It is another GPU than at the last apply."""
 
     def all(self, plan: Arrangement, turning: Way) -> tuple[Step, ...]:
         """Every step from what stands to `plan`; `turning` is what becomes of the GPU as a whole."""
         steps = [*self._remembers(plan), *self._destroys(plan)]
         steps += [self._whole(each) for each in whole.acts(self.unit, turning)]
         steps += [*self._insides(plan), *(self._create(new, plan) for new in plan.create)]
-        if self.lingers and not steps:
-            title = f"forget {self.unit.address.name}, on which nothing of ours is left"
-            steps.append(self._step("forget", Verb.DELETE, title, {"act": "remember", "forget": [], "remember": {}}))
+        if not steps and (self.lingers or self.replaced):
+            steps.append(self._only_remembers())
         return (*steps[:-1], self._last(steps[-1])) if steps and self.forgets else tuple(steps)
+
+    def _only_remembers(self) -> Step:
+        nothing: Mapping[str, Json] = {"act": "remember", "forget": [], "remember": {}}
+        name = self.unit.address.name
+        if self.lingers:
+            return self._step("forget", Verb.DELETE, f"forget {name}, on which nothing of ours is left", nothing)
+        return self._step("remember", Verb.UPDATE, f"remember that {name} is {self.unit.gpu.uuid}", nothing)
 
     def _last(self, step: Step) -> Step:
         arguments: dict[str, Json] = {**step.arguments, "forget_gpu": True}
@@ -48,7 +56,8 @@ class Makings:
     ) -> Step:
         common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found}
         arguments = {**common, **arguments}
-        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, **sets)
+        lane = self.unit.address.name if self.unit.prefix else ""
+        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, lane, **sets)
 
     def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)

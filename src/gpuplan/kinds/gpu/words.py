@@ -92,16 +92,17 @@ def no_mig(address: Address, gpu: Gpu, where: Location | None) -> Diagnostic:
 def unknown_profile(address: Address, wanted: SliceSpec, gpu: Gpu, where: Location | None) -> Diagnostic:
     """A profile that this GPU does not have, with those that it has, the nearest first."""
     if wanted.memory is not None:
-        valid = [each.name for each in sorted(gpu.profiles, key=lambda each: (-each.memory_mib, each.name))]
         have = listed(f"{each.name} with {each.memory_mib} MiB" for each in gpu.profiles)
+        fix = f"State at most {max((each.memory_mib for each in gpu.profiles), default=0)}MiB, or select a larger GPU."
     else:
         valid = sorted((each.name for each in gpu.profiles), key=lambda name: _distance(wanted.profile, name))
         have = listed(valid)
+        fix = f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out."
     return Diagnostic(
         "This GPU does not have the profile",
         f"The slice {wanted.name} of {address.name} is to be {wanted.wish}, which this {gpu.name} does not have."
         f" It has {have}.",
-        f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out.",
+        fix,
         where,
         str(address),
     )
@@ -118,11 +119,11 @@ def _distance(wanted: str, name: str) -> tuple[object, ...]:
 
 def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None) -> Diagnostic:
     """Slices that do not fit together."""
+    fitting = f"{listed(short.fitting)} {'fits' if len(short.fitting) == 1 else 'fit together'}"
     return Diagnostic(
         "The slices do not fit on the GPU",
         f"The slices of {address.name} cannot stand on one {gpu.name} together: {short.resource}.",
-        f"Of those written, {listed(short.fitting)} fit together: take {listed(short.surplus)} away, or make them"
-        " smaller.",
+        f"Of those written, {fitting}: take {listed(short.surplus)} away, or write smaller ones.",
         where,
         str(address),
     )
