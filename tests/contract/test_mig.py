@@ -114,6 +114,63 @@ def test_an_instance_that_is_another_now_is_left_alone(node: Node) -> None:
     assert places(node) == [("3g.40gb", 0, 4)]
 
 
+def compute(node: Node) -> dict[str, int]:
+    """MIG UUID → compute slices, of the only GPU instance."""
+    (instance,) = node.gpu()["instances"]
+    return {one["uuid"]: one["slices"] for one in instance["compute_instances"]}
+
+
+def test_compute_instances_are_made_in_the_order_that_was_asked(node: Node) -> None:
+    switch(node, True)
+    uuid = node.gpu()["uuid"]
+    made = node.session.agent("mig.create", uuid=uuid, profile_id=HALF, start=0, size=4, compute=[1, 2])
+    first, second = made["mig_uuids"]
+    assert made["mig_uuid"] == first
+    assert compute(node) == {first: 1, second: 2}
+
+
+def test_one_compute_instance_goes_and_others_come_while_the_slice_stays(node: Node) -> None:
+    switch(node, True)
+    uuid = node.gpu()["uuid"]
+    small, large = node.session.agent("mig.create", uuid=uuid, profile_id=HALF, start=0, size=4, compute=[1, 2])[
+        "mig_uuids"
+    ]
+    (instance,) = node.gpu()["instances"]
+    number = next(one["id"] for one in instance["compute_instances"] if one["uuid"] == large)
+    place = {"instance": instance["id"], "profile_id": HALF, "start": 0}
+    node.session.agent("mig.destroy_compute", uuid=uuid, **place, compute=number)
+    assert compute(node) == {small: 1}
+    assert code(node, "mig.destroy_compute", **place, compute=number) == "not_found"
+    assert code(node, "mig.create_compute", instance=instance["id"], compute=[1, 2]) == "insufficient_resources"
+    assert compute(node) == {small: 1}
+    more = node.session.agent("mig.create_compute", uuid=uuid, instance=instance["id"], compute=[1, 1])["mig_uuids"]
+    assert compute(node) == {small: 1, more[0]: 1, more[1]: 1}
+
+
+def test_without_its_compute_instances_no_slice_is_made(node: Node) -> None:
+    switch(node, True)
+    place = {"profile_id": HALF, "start": 0, "size": 4}
+    assert code(node, "mig.create", **place, compute=[2, 2]) == "insufficient_resources"
+    assert code(node, "mig.create", **place, compute=[4]) == "not_supported"
+    assert places(node) == []
+
+
+def test_a_busy_compute_instance_is_not_destroyed(node: Node) -> None:
+    switch(node, True)
+    uuid = node.gpu()["uuid"]
+    _, large = node.session.agent("mig.create", uuid=uuid, profile_id=HALF, start=0, size=4, compute=[1, 2])[
+        "mig_uuids"
+    ]
+    node.start_triton(large)
+    (instance,) = node.gpu()["instances"]
+    ids = {one["uuid"]: one["id"] for one in instance["compute_instances"]}
+    place = {"instance": instance["id"], "profile_id": HALF, "start": 0}
+    assert code(node, "mig.destroy_compute", **place, compute=ids[large]) == "in_use"
+    (free,) = [id_ for one, id_ in ids.items() if one != large]
+    node.session.agent("mig.destroy_compute", uuid=uuid, **place, compute=free)
+    assert compute(node) == {large: 2}
+
+
 def destroy(node: Node, start: int) -> None:
     gpu = node.gpu()
     (instance,) = [one for one in gpu["instances"] if one["start"] == start]

@@ -35,7 +35,11 @@ def changes(draw: st.DrawFn) -> Change:
             draw(st.sampled_from(list(Verb))),
             draw(text),
             draw(objects),
-            *(draw(some_addresses) for _ in range(4)),
+            makes=draw(some_addresses),
+            uses=draw(some_addresses),
+            releases=draw(some_addresses),
+            frees=draw(some_addresses),
+            lane=draw(names),
         )
         for name in step_names
     )
@@ -64,4 +68,13 @@ nodes = st.builds(
     st.lists(st.builds(Desired, addresses, objects, some_addresses), max_size=3).map(tuple),
     st.integers(0, 99),
 )
-change_sets = st.builds(ChangeSet, names, text, names, text, st.lists(nodes, max_size=3).map(tuple), st.booleans())
+change_sets = st.builds(
+    ChangeSet,
+    names,
+    text,
+    names,
+    text,
+    st.lists(nodes, max_size=3).map(tuple),
+    st.booleans(),
+    st.lists(names, max_size=2).map(tuple),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,9 @@ class Node:
         self.gpus = FakeNvml()
         self.engine_answers: dict[str, object] = {}
         self.triton_answers: dict[str, object] = {}
+        self.open_by: dict[int, list[int]] | Exception = {}
+        self.ran: list[tuple[str, ...]] = []
+        self.program: Callable[[tuple[str, ...]], tuple[int, str]] = lambda argv: (127, f"no {argv[0]}")
 
     def nvml(self) -> FakeNvml:
         return self.gpus
@@ -36,7 +39,16 @@ class Node:
         return {"hostname": "here", "uid": 0}
 
     def process(self, pid: int) -> dict[str, str | None]:
-        return {"name": f"process-{pid}", "container": None}
+        return {"name": f"process-{pid}", "container": None, "service": None}
+
+    def holders(self) -> dict[int, list[int]]:
+        if isinstance(self.open_by, Exception):
+            raise self.open_by
+        return self.open_by
+
+    def run(self, argv: tuple[str, ...], seconds: float) -> tuple[int, str]:
+        self.ran.append(argv)
+        return self.program(argv)
 
 
 def _scripted(answers: Mapping[str, object], question: str) -> tuple[int, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace as Made
 
@@ -37,6 +38,10 @@ class Board:
     mig: bool = False
     instances: list[Instance] = field(default_factory=list)
     processes: list[Made] = field(default_factory=list)
+    persistence: int = 1
+    compute_mode: int = 0
+    ecc: list[int] = field(default_factory=lambda: [1, 1])
+    power: int = 400000
 
 
 @dataclass
@@ -54,6 +59,7 @@ class FakeNvml:
     NVMLError = NVMLError
     NVML_GPU_INSTANCE_PROFILE_COUNT = 18
     NVML_COMPUTE_INSTANCE_PROFILE_COUNT = 9
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13
     c_nvmlGpuInstance_t = ctypes.py_object
     c_nvmlComputeInstance_t = ctypes.py_object
 
@@ -64,6 +70,9 @@ class FakeNvml:
         self.boards = [Board(number) for number in range(boards)]
         self.faults: dict[str, int] = {}
         self.lost: set[int] = set()
+        self.hanging: dict[int, threading.Event] = {}
+        """GPUs whose name is not told before the event is set."""
+        self.told: list[str] = []
         self.open = 0
         self._encode = encode
 
@@ -112,6 +121,8 @@ class FakeNvml:
         return self.text(f"GPU-{handle.number}")
 
     def nvmlDeviceGetName(self, board: Board) -> str | bytes:
+        if board.number in self.hanging:
+            self.hanging[board.number].wait()
         return self.text("NVIDIA A100-SXM4-80GB")
 
     def nvmlDeviceGetPciInfo(self, board: Board) -> Made:
@@ -123,11 +134,47 @@ class FakeNvml:
     def nvmlDeviceGetCudaComputeCapability(self, board: Board) -> tuple[int, int]:
         return 8, 0
 
+    def nvmlDeviceGetMinorNumber(self, board: Board) -> int:
+        return board.number
+
+    def nvmlDeviceGetArchitecture(self, board: Board) -> int:
+        return 7
+
+    def nvmlDeviceGetVirtualizationMode(self, board: Board) -> int:
+        return 0
+
     def nvmlDeviceGetPersistenceMode(self, board: Board) -> int:
-        return 1
+        return board.persistence
+
+    def nvmlDeviceSetPersistenceMode(self, board: Board, mode: int) -> None:
+        board.persistence = mode
+        self.told.append(f"persistence {mode}")
+
+    def nvmlDeviceGetComputeMode(self, board: Board) -> int:
+        return board.compute_mode
+
+    def nvmlDeviceSetComputeMode(self, board: Board, mode: int) -> None:
+        board.compute_mode = mode
+
+    def nvmlDeviceGetEccMode(self, board: Board) -> list[int]:
+        return list(board.ecc)
+
+    def nvmlDeviceSetEccMode(self, board: Board, mode: int) -> None:
+        board.ecc[1] = mode
 
     def nvmlDeviceGetPowerManagementLimit(self, board: Board) -> int:
+        return board.power
+
+    def nvmlDeviceSetPowerManagementLimit(self, board: Board, limit: int) -> None:
+        if not 100000 <= limit <= 400000:
+            raise NVMLError(2, "Invalid Argument")
+        board.power = limit
+
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, board: Board) -> int:
         return 400000
+
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, board: Board) -> list[int]:
+        return [100000, 400000]
 
     def nvmlDeviceGetComputeRunningProcesses(self, board: Board) -> list[Made]:
         return board.processes
@@ -195,6 +242,9 @@ class FakeNvml:
         if instance.compute:
             raise NVMLError(19, "In use by another client")
         self._board(instance).instances.remove(instance)
+
+    def nvmlGpuInstanceGetComputeInstancePossiblePlacements(self, *_: object) -> None:
+        raise NVMLError(13, "Function Not Found")
 
     def nvmlGpuInstanceGetComputeInstanceProfileInfo(self, instance: Instance, number: int, engine: int) -> Made:
         if number > 4:

@@ -35,7 +35,7 @@ def test_instances_are_listed_as_they_stand_with_the_uuids_of_their_devices(aski
             "profile": "3g.40gb",
             "start": 4,
             "size": 4,
-            "compute_instances": [{"id": 0, "profile_id": 2, "uuid": "MIG-0-2-0"}],
+            "compute_instances": [{"id": 0, "profile_id": 2, "slices": 3, "uuid": "MIG-0-2-0"}],
         },
     ]
     assert [profile["placements"] for profile in gpu["profiles"] if profile["id"] == 9] == [[[0, 4], [4, 4]]]
@@ -77,7 +77,7 @@ def test_processes_name_their_instance(asking: Asking) -> None:
         SimpleNamespace(pid=8, usedGpuMemory=99, gpuInstanceId=0xFFFFFFFF, computeInstanceId=0xFFFFFFFF),
     ]
     (gpu,) = asking.value("gpu")["gpus"]
-    common = {"container": None}
+    common = {"container": None, "service": None}
     assert gpu["processes"] == [
         {"pid": 7, "name": "process-7", "used_memory": None, "gpu_instance": 1, "compute_instance": 0, **common},
         {"pid": 8, "name": "process-8", "used_memory": 99, "gpu_instance": None, "compute_instance": None, **common},

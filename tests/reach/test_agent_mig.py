@@ -9,7 +9,7 @@ from tests.reach.fake_nvml import Instance
 def test_create_puts_both_instances_at_the_placement(asking: Asking) -> None:
     asking.node.gpus.boards[0].mig = True
     made = asking.ok("mig.create", uuid="GPU-0", profile_id=9, start=4, size=4)
-    assert made == {"instance": 1, "mig_uuid": "MIG-0-1-0"}
+    assert made == {"instance": 1, "mig_uuid": "MIG-0-1-0", "mig_uuids": ["MIG-0-1-0"]}
     (instance,) = asking.value("gpu")["gpus"][0]["instances"]
     assert (instance["start"], instance["compute_instances"][0]["uuid"]) == (4, "MIG-0-1-0")
 
@@ -27,7 +27,8 @@ def test_without_its_compute_instance_the_gpu_instance_goes_again(asking: Asking
 
 def test_create_compute_fills_an_empty_instance(asking: Asking) -> None:
     asking.node.gpus.boards[0].instances = [Instance(3, 9, 0)]
-    assert asking.ok("mig.create_compute", uuid="GPU-0", instance=3) == {"mig_uuid": "MIG-0-3-0"}
+    made = asking.ok("mig.create_compute", uuid="GPU-0", instance=3)
+    assert made == {"mig_uuid": "MIG-0-3-0", "mig_uuids": ["MIG-0-3-0"]}
 
 
 def test_destroy_takes_the_compute_instances_first(asking: Asking) -> None:

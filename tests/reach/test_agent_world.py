@@ -38,7 +38,7 @@ def test_other_cgroups_name_none(line: str) -> None:
 def test_a_process_by_its_number() -> None:
     found = World().process(os.getpid())
     assert found["name"].startswith("python") or found["name"] == "pytest"
-    assert World().process(2**22 + 1) == {"name": "", "container": None}
+    assert World().process(2**22 + 1) == {"name": "", "container": None, "service": None}
 
 
 def test_the_host_as_proc_tells_it() -> None:

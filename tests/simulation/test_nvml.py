@@ -25,7 +25,7 @@ A100 = "A100-SXM4-80GB"
 def node(board: str = A100, mig: bool = True) -> tuple[Store, SimulatedNvml]:
     """A node that no other test has."""
     store = open_store(host(board, name=f"n{next(FRESH)}"))
-    nvml = SimulatedNvml(store, {})
+    nvml = SimulatedNvml(store, (), lambda: None)
     if mig:
         assert nvml.nvmlDeviceSetMigMode(nvml.nvmlDeviceGetHandleByIndex(0), 1) == pynvml.NVML_SUCCESS
     return store, nvml

@@ -67,6 +67,21 @@ class Board:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """How the MIG mode of an architecture behaves."""
+
+    architecture: str
+    needs_reset_for_mode: bool
+    """A change of MIG mode takes effect only with a reset of the GPU."""
+    mode_survives_reboot: bool
+    """And a reset; the slices never do."""
+
+
+UNKNOWN_TRAITS = Traits("", needs_reset_for_mode=True, mode_survives_reboot=False)
+"""For an architecture that the catalog does not know: the more cautious of both."""
+
+
+@dataclass(frozen=True)
 class _Geometry:
     profiles: tuple[Profile, ...]
     source: str
@@ -78,6 +93,12 @@ def find_board(name: str) -> Board | None:
     return _by_name().get(_plain(name))
 
 
+def traits_of(product_name: str, architecture: str | None) -> Traits:
+    """How MIG mode behaves on a GPU: by its board, else by the architecture that NVML names (such as ``hopper``)."""
+    board = find_board(product_name)
+    return ARCHITECTURES.get(board.architecture if board is not None else architecture or "", UNKNOWN_TRAITS)
+
+
 def _plain(name: str) -> str:
     return name.strip().casefold().removeprefix("nvidia ")
 
@@ -87,10 +108,21 @@ def _by_name() -> Mapping[str, Board]:
     return {_plain(name): board for board in BOARDS for name in (board.catalog_name, board.product_name, *board.also)}
 
 
-def _load() -> tuple[Board, ...]:
-    facts = json.loads(files("gpuplan.catalog").joinpath("mig.json").read_text(encoding="utf-8"))
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(files("gpuplan.catalog").joinpath("mig.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def _load(facts: dict[str, Any]) -> tuple[Board, ...]:
     geometries = {name: _geometry(stated) for name, stated in facts["geometries"].items()}
     return tuple(_board(stated, geometries, facts["architectures"]) for stated in facts["boards"])
+
+
+def _traits(facts: dict[str, Any]) -> Mapping[str, Traits]:
+    return {
+        name: Traits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
+        for name, stated in facts["architectures"].items()
+    }
 
 
 def _geometry(stated: dict[str, Any]) -> _Geometry:
@@ -121,5 +153,8 @@ def _board(
     )
 
 
-BOARDS: tuple[Board, ...] = _load()
+_FACTS = _facts()
+BOARDS: tuple[Board, ...] = _load(_FACTS)
 """Every board of the catalog."""
+ARCHITECTURES: Mapping[str, Traits] = _traits(_FACTS)
+"""Every architecture with MIG, by the name that NVML's number stands for in a snapshot."""

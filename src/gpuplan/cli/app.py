@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.apply import apply
+from gpuplan.cli.boot_unit import boot_unit
 from gpuplan.cli.destroy import destroy
 from gpuplan.cli.drift_check import drift_check
 from gpuplan.cli.edge import at_the_edge
+from gpuplan.cli.export_mig_parted import export_mig_parted
+from gpuplan.cli.import_mig_parted import import_mig_parted
 from gpuplan.cli.plan import plan
 from gpuplan.cli.schema import schema
 from gpuplan.cli.show import show
@@ -23,8 +26,14 @@ VERBS: Mapping[str, Callable[..., int]] = {
     "destroy": destroy,
     "drift-check": drift_check,
     "show": show,
+    "boot-unit": boot_unit,
     "schema": schema,
 }
+FORMATS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
+    "import": ("Turn files of other tools into parts of a plan file.", {"mig-parted": import_mig_parted}),
+    "export": ("Turn a plan file into files of other tools.", {"mig-parted": export_mig_parted}),
+}
+"""Verbs that are followed by the other tool's name: what each does, and its tools."""
 EPILOGUE = "Exit codes: 0 done or in sync, 1 error, 2 changes or drift, 3 only pending, 4 a node could not be read, \
 5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 interrupted."
 
@@ -43,6 +52,12 @@ def build() -> typer.Typer:
     app.callback()(_top)
     for name, verb in VERBS.items():
         app.command(name)(at_the_edge(verb))
+    for name, (about, tools) in FORMATS.items():
+        group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
+        group.callback()(_of_a_tool)
+        for tool, verb in tools.items():
+            group.command(tool)(at_the_edge(verb))
+        app.add_typer(group, name=name)
     return app
 
 
@@ -60,3 +75,7 @@ def _top(
     ] = False,
 ) -> None:
     """Nothing happens before a verb."""
+
+
+def _of_a_tool() -> None:
+    """Nothing happens before the tool's name either; without this, a group of one would swallow its name."""

@@ -25,6 +25,11 @@ Targets = Annotated[
         "--target", metavar="ADDRESS", help="Only what matches this glob, and what it needs; may be repeated."
     ),
 ]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="KIND", help="Only this kind: gpu, repository, container, model; may be repeated."),
+]
+Local = Annotated[bool, typer.Option("--local", help="Restore this machine from its own record, as after a boot.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/json.md) and nothing else.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")]
 Allow = Annotated[

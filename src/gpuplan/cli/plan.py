@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, Targets, VariableFiles, Variables
+from gpuplan.cli.options import AsJson, InventoryPath, Only, PlanPath, Targets, VariableFiles, Variables
 from gpuplan.model.diagnostic import Exit
 
 
@@ -15,6 +15,7 @@ def plan(
     inventory: InventoryPath = "",
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Save the change set for gpuplan apply.")] = "",
     target: Targets = None,
+    only: Only = None,
     var: Variables = None,
     var_file: VariableFiles = None,
     detailed_exitcode: Annotated[
@@ -25,6 +26,7 @@ def plan(
     """Ask the nodes and show what would change."""
     from gpuplan.cli import planning, saved_file
     from gpuplan.cli.inputs import read_inputs
+    from gpuplan.cli.kinds import checked_kinds
     from gpuplan.cli.voice import Voice
     from gpuplan.flow.exitcode import of_plan
     from gpuplan.flow.guard import refusals
@@ -34,9 +36,10 @@ def plan(
     voice = Voice(as_json)
     if out:
         saved_file.refuse_to_overwrite(out)
-    change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target)
+    kinds = checked_kinds(only)
+    change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target, kinds)
     code = of_plan(change_set, detailed_exitcode)
-    planning.show(change_set, voice, partial=bool(target))
+    planning.show(change_set, voice, partial=bool(target or kinds))
     vetoes = refusals(change_set, ())
     voice.tell(vetoes)
     if vetoes and code in (Exit.DONE, Exit.CHANGES):

@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from gpuplan.model.finding import NodeFindings
 
 
-def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: bool = False) -> ChangeSet:
+def make(
+    inputs: Inputs,
+    voice: Voice,
+    targets: Sequence[str] | None,
+    kinds: Sequence[str] | None = None,
+    destroy: bool = False,
+) -> ChangeSet:
     """Ask all nodes and compare."""
     from gpuplan.flow.run import plan
+    from gpuplan.flow.target import Scope
 
     voice.tell(inputs.warnings)
     with voice.progress(lines=False) as listen, leaving_at_once():
@@ -30,7 +37,7 @@ def make(inputs: Inputs, voice: Voice, targets: Sequence[str] | None, destroy: b
             inputs.inventory,
             environ=os.environ,
             base_dir=inputs.base_dir,
-            targets=tuple(targets or ()),
+            scope=Scope(tuple(targets or ()), tuple(kinds or ())),
             destroy=destroy,
             listen=listen,
         )

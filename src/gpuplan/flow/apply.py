@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gpuplan.flow.booted import boot_id
 from gpuplan.flow.compare import compare
 from gpuplan.flow.exitcode import faults
 from gpuplan.flow.guard import node_refusals
@@ -20,7 +21,7 @@ from gpuplan.flow.records import read_record
 from gpuplan.flow.redact import redactor
 from gpuplan.flow.stale import moved
 from gpuplan.flow.steps import Runner
-from gpuplan.flow.target import unguarded
+from gpuplan.flow.target import of_kinds, unguarded
 from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
@@ -79,7 +80,8 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     refused = _refusal(node, fresh, run)
     if refused is not None:
         return refused
-    ledger = Ledger(session, read_record(snapshot, run.change_set.plan), run.change_set.run, run.who)
+    record = read_record(snapshot, run.change_set.plan)
+    ledger = Ledger(session, record, run.change_set.run, run.who, boot_id(snapshot))
     whole = {change.address for change in node.changes} == {change.address for change in fresh.changes}
     if not node.changes:
         _settle(session, ledger, fresh, run)
@@ -98,7 +100,7 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
 
 def _settle(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> None:
     """Bring the record up to the last look; of a plan file of which nothing is left, it goes."""
-    ledger.settle(last)
+    ledger.settle(last, run.change_set.only)
     left = ledger.record.resources or ledger.record.remembered or last.changes or last.unknown
     if run.change_set.destroy and not left:
         session.agent("record.remove", plan=run.change_set.plan)
@@ -107,7 +109,8 @@ def _settle(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> No
 
 
 def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
-    return compare(node.desired, snapshot, run.change_set.plan, run.secrets)
+    compared = compare(node.desired, snapshot, run.change_set.plan, run.secrets)
+    return of_kinds(compared, run.change_set.only)
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:
@@ -123,7 +126,7 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
     journal.begins(run.who, len(node.order))
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets)
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note)
     return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
 
+from gpuplan.flow.booted import restarted
 from gpuplan.flow.compare import compare, dependants, roots
 from gpuplan.flow.desire import as_recorded
 from gpuplan.flow.records import read_record
@@ -43,7 +44,9 @@ def findings(
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
     found = compare(as_recorded(record), snapshot, plan, secrets)
-    kept, suppressed = _judge(found.changes, record, ignore)
+    started = restarted(snapshot, record)
+    changes = tuple(_since(change, started) for change in found.changes)
+    kept, suppressed = _judge(changes, record, ignore)
     return NodeFindings(
         node=snapshot.node,
         drift=kept,
@@ -79,6 +82,13 @@ def _below(changes: Sequence[Change], root: Change) -> tuple[Change, ...]:
     return tuple(change for change in changes if change.address in below)
 
 
+def _since(change: Change, started: str) -> Change:
+    """A change with the restart of the node as its first reason, where something is gone or another one since."""
+    if not (started and change.disturbs):
+        return change
+    return replace(change, reasons=(f"the node was restarted at {started}, after the last apply", *change.reasons))
+
+
 def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:
     return replace(
         change,
@@ -97,6 +107,7 @@ def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple
         each
         for each in found.unmanaged
         if f"{each.address.kind}/{each.address.name}" not in record.bystanders
+        and (each.in_the_way_of is None or any(one.covers(each.in_the_way_of) for one in record.resources))
         and not _ignored(each.address, "", ignore)
     )
 

@@ -9,7 +9,9 @@ from gpuplan.model.diagnostic import Diagnostic
 
 GUARDS = {
     "busy-slice": "a slice that somebody else uses would go",
-    "busy-gpu": "a GPU that somebody else uses would change its MIG mode",
+    "busy-gpu": "a GPU that somebody else uses would change its MIG mode, or be reset",
+    "gpu-reset": "a GPU would be reset that a daemon or a kernel module holds",
+    "gpu-reboot": "a change would take effect only with a reboot of the node",
     "unmanaged-slice": "a slice that gpuplan did not make is in the way",
 }
 

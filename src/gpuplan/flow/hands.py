@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from gpuplan.flow.observe import look
+from gpuplan.kinds.room import Memory
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject, Secret
@@ -27,6 +28,7 @@ class NodeHands:
         base: Path,
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
+        note: Callable[[Memory], None] | None = None,
     ) -> None:
         self.node = session.node
         self.plan = plan
@@ -34,6 +36,7 @@ class NodeHands:
         self._base = base
         self._secrets = secrets
         self._tell = tell
+        self._note = note
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
@@ -79,6 +82,11 @@ class NodeHands:
     def secret(self, reference: str) -> str:
         """The text behind a secret reference."""
         return self._secrets[reference].reveal()
+
+    def remember(self, facts: Memory) -> None:
+        """Have the node remember something before the act that it is about."""
+        if self._note is not None:
+            self._note(facts)
 
     def say(self, text: str) -> None:
         """A word of progress."""

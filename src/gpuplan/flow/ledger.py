@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from gpuplan.flow.journal import now
@@ -18,8 +18,9 @@ from gpuplan.reach.session import Session
 class Ledger:
     """The record of one plan file on one node, as it grows."""
 
-    def __init__(self, session: Session, record: Record, run: str, who: str) -> None:
+    def __init__(self, session: Session, record: Record, run: str, who: str, boot: str = "") -> None:
         self._session = session
+        self._boot = boot
         self._written = record
         self.record = replace(record, run=run, who=who, when=now())
 
@@ -33,6 +34,11 @@ class Ledger:
                 remembered[address] = fact
         self.record = replace(self.record, remembered=remembered)
 
+    def note(self, facts: Iterable[tuple[Address, JsonObject | None]]) -> None:
+        """Keep facts and write them at once, before the act that they are about."""
+        self.remember(facts)
+        self.write()
+
     def applied(self, desired: Desired) -> None:
         """A resource is now as desired."""
         entry = Recorded(desired.digest, desired.spec, desired.needs)
@@ -43,17 +49,20 @@ class Ledger:
         rest = {each: entry for each, entry in self.record.resources.items() if each != address}
         self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
 
-    def settle(self, last: NodeChanges) -> None:
+    def settle(self, last: NodeChanges, kinds: Collection[str] = ()) -> None:
         """Record everything that the last look found to be as desired, and who else is there.
 
-        Of a node that the last look could not read nothing is known, and so nothing is recorded.
+        `kinds` are those that were looked at, where it was not all; of the others the record stays as it is. Of a node
+        that the last look could not read nothing is known, and so nothing is recorded.
         """
         if any(each.address.kind == "node" for each in last.unknown):
             return
         open_ones = [*(change.address for change in last.changes), *(each.address for each in last.unknown)]
 
         def settled(address: Address) -> bool:
-            return not any(one.covers(address) or address.covers(one) for one in open_ones)
+            return _seen(address.kind, kinds) and not any(
+                one.covers(address) or address.covers(one) for one in open_ones
+            )
 
         wanted: Mapping[Address, Desired] = {each.address: each for each in last.desired}
         for address, desired in wanted.items():
@@ -61,8 +70,11 @@ class Ledger:
                 self.applied(desired)
         for address in [each for each in self.record.resources if each not in wanted and settled(each)]:
             self.removed(address)
-        bystanders = sorted({f"{each.address.kind}/{each.address.name}" for each in last.unmanaged})
-        self.record = replace(self.record, bystanders=tuple(bystanders))
+        bystanders = {f"{each.address.kind}/{each.address.name}" for each in last.unmanaged}
+        bystanders |= {each for each in self.record.bystanders if not _seen(each.partition("/")[0], kinds)}
+        self.record = replace(self.record, bystanders=tuple(sorted(bystanders)))
+        if self._boot and not open_ones and not kinds:
+            self.record = replace(self.record, boot=self._boot)
 
     def write(self) -> None:
         """Write the record where it differs from what the node has, apart from the time."""
@@ -70,3 +82,7 @@ class Ledger:
             return
         self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
         self._written = self.record
+
+
+def _seen(kind: str, kinds: Collection[str]) -> bool:
+    return not kinds or kind in kinds

@@ -40,6 +40,7 @@ def to_json(record: Record) -> JsonObject:
         "run": record.run,
         "who": record.who,
         "when": record.when,
+        "boot": record.boot,
         "resources": {
             str(address): {
                 "digest": recorded.digest,
@@ -59,6 +60,7 @@ def _from_json(value: Mapping[str, Json]) -> Record:
         run=str(value["run"]),
         who=str(value["who"]),
         when=str(value["when"]),
+        boot=str(value.get("boot") or ""),
         resources={
             parse_address(name): Recorded(
                 digest=str(as_object(entry)["digest"]),

@@ -17,9 +17,10 @@ from gpuplan.flow.drift import findings
 from gpuplan.flow.guard import refusals
 from gpuplan.flow.journal import now
 from gpuplan.flow.observe import Answer, at_once, observe
-from gpuplan.flow.target import only
+from gpuplan.flow.target import EVERYTHING, Scope
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.intent.secrets import find, reveal
+from gpuplan.kinds import with_companions
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.event import Listener, silent
@@ -39,7 +40,7 @@ def plan(
     *,
     environ: Mapping[str, str],
     base_dir: Path,
-    targets: Sequence[str] = (),
+    scope: Scope = EVERYTHING,
     destroy: bool = False,
     listen: Listener = silent,
 ) -> ChangeSet:
@@ -49,8 +50,9 @@ def plan(
         Problem: the plan file itself is at fault, or a secret that it names is not to be had.
     """
     hosts = inventory.hosts
+    scope = replace(scope, kinds=with_companions(scope.kinds))
     wishes: Mapping[str, Wish] = {} if destroy else desire(plan_file, hosts)
-    revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
+    revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
     answers = observe(hosts, Question(plan_file.name), listen)
     nodes = tuple(_node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed) for answer in answers)
     return ChangeSet(
@@ -58,8 +60,9 @@ def plan(
         plan_file=str(base_dir / Path(plan_file.path).name),
         run=random.token_hex(6),
         created=now(),
-        nodes=tuple(only(node, targets) for node in nodes),
+        nodes=tuple(scope.of(node) for node in nodes),
         destroy=destroy,
+        only=scope.kinds,
     )
 
 
@@ -82,9 +85,8 @@ def apply(
     """
     hosts = _hosts_of(change_set, inventory)
     parts = {node.node: node for node in change_set.nodes}
-    revealed = reveal(
-        secret_references([each for node in change_set.nodes for each in node.desired]), environ, base_dir
-    )
+    desired = [each for node in change_set.nodes for each in node.desired]
+    revealed = reveal(secret_references(_within(desired, change_set.only)), environ, base_dir)
     run = Run(change_set, base_dir, revealed, tuple(allow), who, listen, threading.Event())
     return at_once(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
 
@@ -128,6 +130,10 @@ def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret])
 
 def _all(wishes: Mapping[str, Wish]) -> list[Desired]:
     return [each for wish in wishes.values() for each in wish.desired]
+
+
+def _within(desired: Sequence[Desired], kinds: Sequence[str]) -> list[Desired]:
+    return [each for each in desired if not kinds or each.address.kind in kinds]
 
 
 def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:

@@ -32,6 +32,7 @@ def restore(value: Json, file: str) -> ChangeSet:
             run=str(value["run"]),
             created=str(value["created"]),
             destroy=value["destroy"] is True,
+            only=tuple(str(kind) for kind in as_list(value.get("only") or [])),
             nodes=_each(value["nodes"], _node),
         )
     except (KeyError, TypeError, ValueError) as fault:
@@ -107,6 +108,7 @@ def _step(address: Address, value: JsonObject) -> Step:
         verb=Verb(value["verb"]),
         title=str(value["title"]),
         arguments=as_object(value["arguments"]),
+        lane=str(value.get("lane", "")),
         makes=_addresses(value["makes"]),
         uses=_addresses(value["uses"]),
         releases=_addresses(value["releases"]),

@@ -66,7 +66,8 @@ class Runner:
             return "interrupted"
         if blocked := [name for name in self._before[step.id] if not self._done(name)]:
             return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
-        siblings = [each.id for each in self._changes[step.id].steps if each.id in self._outcomes]
+        lane = [each.id for each in self._changes[step.id].steps if each.lane == step.lane]
+        siblings = [name for name in lane if name in self._outcomes]
         if not all(self._done(name) for name in siblings):
             return "an earlier step of the same resource was not done"
         unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from gpuplan.flow.order import in_order, waits_for
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Unmanaged
 from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.diagnostic import Diagnostic
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a run is confined to."""
+
+    targets: tuple[str, ...] = ()
+    """Globs over addresses."""
+    kinds: tuple[str, ...] = ()
+
+    def of(self, node: NodeChanges) -> NodeChanges:
+        """The part of a node's changes that lies within."""
+        return only(of_kinds(node, self.kinds), self.targets)
+
+
+EVERYTHING = Scope()
 
 
 def only(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
@@ -35,6 +52,29 @@ def _concerns(stranger: Unmanaged, kept: Collection[Address]) -> bool:
     return any(one.covers(each) or each.covers(one) for one in concerned for each in kept)
 
 
+def of_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
+    """The part of a node's changes that is of these kinds; everything where none is named.
+
+    Unlike a target it takes nothing else along. A change that cannot do without one of another kind becomes an error.
+    """
+    if not kinds:
+        return node
+    changes = tuple(change for change in node.changes if change.address.kind in kinds)
+    return replace(
+        node,
+        changes=changes,
+        order=in_order(changes),
+        unmanaged=tuple(each for each in node.unmanaged if (each.in_the_way_of or each.address).kind in kinds),
+        unknown=tuple(each for each in node.unknown if each.address.kind in (*kinds, "node")),
+        diagnostics=(
+            *(each for each in node.diagnostics if _kind(each.address) in (*kinds, "")),
+            *_left_out(node.changes, kinds),
+        ),
+        rests_on={address: each for address, each in node.rests_on.items() if address.kind in (*kinds, "record")},
+        resources=sum(each.address.kind in kinds for each in node.desired),
+    )
+
+
 def matches(address: Address, targets: Sequence[str]) -> bool:
     """True where a glob means this address."""
     return any(fnmatchcase(str(address), target) for target in targets)
@@ -47,3 +87,27 @@ def _entailed(changes: Sequence[Change], kept: set[Address]) -> set[Address]:
     awaited = {owner[one] for step in steps if step.address in kept for one in before[step.id]}
     forced = {change.address for change in changes if change.cause in kept}
     return awaited | forced
+
+
+def _kind(address: str) -> str:
+    """The kind in an address as text; empty where it names a node or nothing."""
+    return address.split("/")[1] if address.count("/") > 1 else ""
+
+
+def _left_out(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Diagnostic]:
+    """What interrupts something that runs has to come first; what stands still already is in nobody's way."""
+    before = waits_for([step for change in changes for step in change.steps])
+    for change in changes:
+        if change.address.kind not in kinds:
+            continue
+        awaited = {name for step in change.steps for name in before[step.id]}
+        for other in changes:
+            if other.address.kind in kinds or not other.interrupts:
+                continue
+            if any(step.id in awaited for step in other.steps):
+                yield Diagnostic(
+                    "A change needs another kind",
+                    f"{change.address} cannot change before {other.address} does: {other.interrupts[0]}.",
+                    f"Leave out --only, or add --only {other.address.kind}.",
+                    address=str(change.address),
+                )

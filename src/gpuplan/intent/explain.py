@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gpuplan.intent.document import Document, Where, below, dotted
@@ -45,6 +46,7 @@ _PATTERNS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$": "1 to 128 letters, digits, '_', '.' or '-'",
     r"^(no|always|unless-stopped|on-failure(:\d+)?)$": "no, always, unless-stopped, on-failure or on-failure:N",
     r"^\d{4}-\d{2}-\d{2}$": "a day as YYYY-MM-DD",
+    r"^[1-8]c$": "a number of compute slices, such as 1c",
 }
 
 
@@ -72,13 +74,15 @@ def faults(error: ValidationError, data: object) -> tuple[Fault, ...]:
     return tuple(fault for fault in found if not (fault.misshapen and (fault.path in deep or fault.path in exact)))
 
 
-def explain(found: Sequence[Fault], document: Document, model: type[BaseModel]) -> tuple[Diagnostic, ...]:
-    """One diagnostic for each place; several complaints about one value become one sentence."""
+def explain(
+    found: Sequence[Fault], document: Document, model: type[BaseModel], whole: str = "The plan file"
+) -> tuple[Diagnostic, ...]:
+    """One diagnostic for each place; several complaints about one value become one sentence. `whole` is the file."""
     places: dict[tuple[Where, str], list[Fault]] = {}
     for fault in found:
         together = "expected" if fault.misshapen else fault.kind
         places.setdefault((fault.path, together), []).append(fault)
-    return tuple(_told(group, document, model) for group in places.values())
+    return tuple(_told(group, document, model, whole) for group in places.values())
 
 
 def _fault(detail: ErrorDetails, data: object) -> Fault:
@@ -94,19 +98,19 @@ def _fault(detail: ErrorDetails, data: object) -> Fault:
     return Fault(tuple(path), detail["type"], detail["loc"][-1] == "[key]", detail)
 
 
-def _told(group: Sequence[Fault], document: Document, model: type[BaseModel]) -> Diagnostic:
+def _told(group: Sequence[Fault], document: Document, model: type[BaseModel], whole: str) -> Diagnostic:
     first = group[0]
     where = document.keys.get(first.path) if first.key or first.kind == "extra_forbidden" else None
     where = where or document.at(first.path)
     name, inside = first.path[-1] if first.path else "the file", dotted(first.path[:-1])
     if first.kind == "missing":
-        detail = f"{inside or 'The plan file'} needs {name!r}."
+        detail = f"{inside or whole} needs {name!r}."
         return Diagnostic("A key is missing", detail, f"Add {name}.", document.keys.get(first.path[:-1]) or where)
     if first.kind == "extra_forbidden":
-        valid = sorted({key for owner in _models_at(model, first.path[:-1]) for key in owner.model_fields})
+        valid = sorted({key for owner in _models_at(model, first.path[:-1]) for key in _keys(owner)})
         close = get_close_matches(str(name), valid, n=1)
         fix = f"Did you mean {close[0]}? " if close else ""
-        detail = f"{inside or 'The plan file'} has no key {name!r}."
+        detail = f"{inside or whole} has no key {name!r}."
         return Diagnostic("A key is unknown", detail, f"{fix}Valid here: {', '.join(valid)}.", where)
     if first.key:
         return Diagnostic(
@@ -161,7 +165,7 @@ def _models_at(annotation: object, path: Where) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not path:
             yield annotation
-        elif (field := annotation.model_fields.get(str(path[0]))) is not None:
+        elif (field := _keys(annotation).get(str(path[0]))) is not None:
             yield from _models_at(field.annotation, path[1:])
         return
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -170,3 +174,8 @@ def _models_at(annotation: object, path: Where) -> Iterator[type[BaseModel]]:
             yield from _models_at(argument, path)
     elif origin is not None and path and isinstance(origin, type) and issubclass(origin, Mapping | tuple):
         yield from _models_at(arguments[1 if issubclass(origin, Mapping) else 0], path[1:])
+
+
+def _keys(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """The keys of a section as files write them."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}

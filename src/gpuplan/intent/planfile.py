@@ -20,7 +20,15 @@ from pydantic import (
     model_validator,
 )
 
-from gpuplan.intent.quantity import DURATION, SIZE, parse_duration, parse_size, refuse_boolean
+from gpuplan.intent.quantity import (
+    DURATION,
+    POWER,
+    SIZE,
+    parse_duration,
+    parse_power,
+    parse_size,
+    refuse_boolean,
+)
 from gpuplan.model.diagnostic import Location
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
@@ -45,6 +53,15 @@ Seconds = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION.pattern}]}),
 ]
 """Seconds, written as a number or as 45s, 5m, 1h30m."""
+Milliwatts = Annotated[
+    int,
+    Field(ge=1),
+    BeforeValidator(parse_power),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": POWER.pattern}]}),
+]
+"""Milliwatts, written as a number of watts or as 350W, 0.7kW."""
+ServiceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9@_.:-]{0,127}$")]
+"""A service of the node's system, with or without `.service`."""
 Nodes = str | tuple[str, ...]
 """Node, group, glob, or a list of them."""
 
@@ -78,10 +95,22 @@ class Select(Stated):
 
 
 class Slice(Stated):
-    """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1]."""
+    """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1], more than one compute instance the parts NAME/0, NAME/1, …"""
 
-    profile: str
+    profile: str | None = Field(default=None, description="3g.40gb, 1g.10gb+me, 2c.3g.40gb, or 1g for the plain one")
+    memory: Bytes | None = Field(
+        default=None, description="20GiB: the smallest profile whose memory, as the node reports it, holds that"
+    )
     count: Annotated[int, Field(ge=1, le=7), BeforeValidator(refuse_boolean)] = 1
+    compute: tuple[Annotated[str, StringConstraints(pattern=r"^[1-8]c$")], ...] = Field(
+        default=(), description="compute instances, such as [1c, 2c]; one that fills the slice if empty"
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Slice:
+        if (self.profile is None) == (self.memory is None):
+            raise ValueError("has one size; state exactly one of profile and memory")
+        return self
 
 
 Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]
@@ -94,6 +123,13 @@ class Gpu(Stated):
     nodes: Nodes
     select: Select | Literal["all"]
     mig: Mig | None = None
+    persistence_mode: bool | None = None
+    power_limit: Milliwatts | None = Field(default=None, description="350W; within what the GPU allows")
+    compute_mode: Literal["default", "exclusive_process", "prohibited"] | None = None
+    ecc: bool | None = Field(default=None, description="takes effect with a reset of the GPU")
+    stop_services: tuple[ServiceName, ...] = Field(
+        default=(), description="services that may be stopped while the GPU is reset, and are started again"
+    )
 
 
 class Ready(Stated):

@@ -10,6 +10,8 @@ _UNITS = {
     "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4,
 }  # fmt: skip
 SIZE = re.compile(r"^([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([KMGTkmgt]?[Ii]?[Bb]?)$")
+POWER = re.compile(r"^([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(mW|W|kW)?$")
+_POWERS = {"mW": 1, "W": 1000, None: 1000, "kW": 1_000_000}
 DURATION = re.compile(r"^(?=.)(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?$")
 
 
@@ -36,6 +38,22 @@ def parse_size(value: object) -> object:
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError("is not a size; write a number of bytes, or 64MiB, 2.1GiB, 500MB")
     return round(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def parse_power(value: object) -> object:
+    """Milliwatts of ``350W``, ``0.7kW``, ``350000mW`` or a plain number of watts; other types pass for the schema.
+
+    Raises:
+        ValueError: the text is not a power.
+    """
+    if isinstance(value, int | float):
+        value = str(refuse_boolean(value))
+    if not isinstance(value, str):
+        return value
+    match = POWER.match(value.strip())
+    if match is None:
+        raise ValueError("is not a power; write watts, or 350W, 0.7kW")
+    return round(float(match[1]) * _POWERS[match[2]])
 
 
 def parse_duration(value: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpuplan.intent.planfile import Mig, Nodes, PlanFile
+from gpuplan.intent.planfile import Mig, Nodes, PlanFile, Slice
 from gpuplan.model.inventory import Host
 
 
@@ -22,21 +22,27 @@ def patterns_of(nodes: Nodes) -> tuple[str, ...]:
     return (nodes,) if isinstance(nodes, str) else nodes
 
 
-def slice_names(mig: Mig | None) -> Iterator[tuple[str, str]]:
-    """(slice name, profile) of a `mig:` section in the order written; a count gives NAME[0] … NAME[n-1]."""
+def slices_of(mig: Mig | None) -> Iterator[tuple[str, Slice]]:
+    """(name, section) of each slice of a `mig:` section in the order written; a count gives NAME[0] … NAME[n-1]."""
     if mig is None or isinstance(mig, str):
         return
     for name, stated in mig.items():
-        if isinstance(stated, str):
-            yield name, stated
-        elif stated.count == 1:
-            yield name, stated.profile
+        each = Slice(profile=stated) if isinstance(stated, str) else stated
+        names = [name] if each.count == 1 else [f"{name}[{number}]" for number in range(each.count)]
+        yield from ((one, each) for one in names)
+
+
+def device_names(mig: Mig | None) -> Iterator[str]:
+    """What a container can be given of a GPU: its slices; NAME/0, NAME/1, … of one with several compute instances."""
+    for name, stated in slices_of(mig):
+        if len(stated.compute) > 1:
+            yield from (f"{name}/{number}" for number in range(len(stated.compute)))
         else:
-            yield from ((f"{name}[{number}]", stated.profile) for number in range(stated.count))
+            yield name
 
 
 def gpu_parts(plan: PlanFile, host: Host) -> tuple[str, ...]:
-    """Everything that `gpus:` of a container may name on this node: ``a100-0`` and ``a100-0/cls-a``.
+    """Everything that `gpus:` of a container may name on this node: ``a100-0``, ``a100-0/cls-a``, ``a100-0/b/1``.
 
     A GPU selected by `all` is known only on the node; it is listed as ``NAME`` and ``NAME[*]``.
     """
@@ -47,5 +53,5 @@ def gpu_parts(plan: PlanFile, host: Host) -> tuple[str, ...]:
         whole = (name, f"{name}[*]") if gpu.select == "all" else (name,)
         for each in whole:
             found.append(each)
-            found.extend(f"{each}/{part}" for part, _ in slice_names(gpu.mig))
+            found.extend(f"{each}/{part}" for part in device_names(gpu.mig))
     return tuple(found)

@@ -24,6 +24,10 @@ Observed = TypeVar("Observed")
 Told = tuple[Sequence[Desired], Sequence["Diagnostic"]]
 
 
+Memory = Iterable[tuple[Address, JsonObject | None]]
+"""What an apply door asks the node to remember by address; None forgets."""
+
+
 class Hands(Protocol):
     """What an apply door may use on its node. Everything goes through the node's one connection."""
 
@@ -62,13 +66,16 @@ class Hands(Protocol):
         """The text behind a secret reference, for the one call that needs it."""
         ...
 
+    def remember(self, facts: Memory) -> None:
+        """Have the node remember something before the act that it is about, so that it is known if the act is cut off.
+
+        What the door returns is remembered when the step has ended.
+        """
+        ...
+
     def say(self, text: str) -> None:
         """A word of progress; it is shown live and kept in the step's transcript."""
         ...
-
-
-Memory = Iterable[tuple[Address, JsonObject | None]]
-"""What an apply door asks the node to remember by address; None forgets."""
 
 
 @dataclass(frozen=True)

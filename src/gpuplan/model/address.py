@@ -10,7 +10,8 @@ class Address:
     """`node/kind/name`, for example ``gpu-a1/container/triton-cls``.
 
     A name may go on with slashes to a *part* of the resource: ``gpu-a1/gpu/a100-0/cls-a`` is the slice
-    ``cls-a`` of the GPU ``a100-0``, ``gpu-a1/repository/triton-cls/tokenizer`` the files of one model.
+    ``cls-a`` of the GPU ``a100-0``, ``gpu-a1/repository/triton-cls/tokenizer`` the files of one model. Of a name that
+    stands for several, ``gpu-a1/gpu/a100[1]`` is one.
     """
 
     node: str
@@ -25,9 +26,9 @@ class Address:
         return Address(self.node, self.kind, f"{self.name}/{name}")
 
     def covers(self, other: Address) -> bool:
-        """True for the same address and for each part of it."""
+        """True for the same address, for each part of it, and for each ``NAME[0]``, ``NAME[1]``, … of several."""
         return (self.node, self.kind) == (other.node, other.kind) and (
-            other.name == self.name or other.name.startswith(f"{self.name}/")
+            other.name == self.name or other.name.startswith((f"{self.name}/", f"{self.name}["))
         )
 
 

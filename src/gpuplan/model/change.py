@@ -54,6 +54,9 @@ class Step:
     title: str
     """What the operator reads: “create slice cls-a (3g.40gb at 4)”."""
     arguments: JsonObject = field(default_factory=dict)
+    lane: str = ""
+    """Which of several things its resource stands for, such as one GPU of many: a step that failed holds up the later
+    ones of its own lane, and not those of the others."""
     makes: tuple[Address, ...] = ()
     uses: tuple[Address, ...] = ()
     releases: tuple[Address, ...] = ()

@@ -47,6 +47,8 @@ class ChangeSet:
     """ISO 8601, UTC."""
     nodes: tuple[NodeChanges, ...] = ()
     destroy: bool = False
+    only: tuple[str, ...] = ()
+    """The kinds that it is confined to; empty = all of them."""
 
     @property
     def empty(self) -> bool:

@@ -27,6 +27,8 @@ class Record:
     who: str = ""
     when: str = ""
     """Time of the last apply, ISO 8601 in UTC."""
+    boot: str = ""
+    """The node's boot id when it was last found to be as applied; empty where an older version wrote the record."""
     resources: Mapping[Address, Recorded] = field(default_factory=dict)
     remembered: Mapping[Address, JsonObject] = field(default_factory=dict)
     """What the rooms asked to be remembered of a resource or part, such as where a slice was placed."""

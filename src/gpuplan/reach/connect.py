@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuplan.model.inventory import Connection, Host
 from gpuplan.reach.session import Session
+from gpuplan.reach.sparing import SparingSession
 
 
 def connect(host: Host) -> Session:
@@ -12,6 +13,11 @@ def connect(host: Host) -> Session:
     Raises:
         Problem: the node could not be reached; says why and what to do.
     """
+    session = _session(host)
+    return SparingSession(session, host.unasked) if host.unasked else session
+
+
+def _session(host: Host) -> Session:
     match host.connection:
         case Connection.SSH:
             from gpuplan.reach.node import NodeSession

@@ -7,8 +7,10 @@ In the inventory, `gpuplan_simulated: {faults: [...]}` holds any of:
     {docker: absent} | {docker: refused}   there is no engine socket, or nobody answers on it
     {drop_after: 3}                    the connection breaks after the third change; its answer is lost
     {without_effect: mig.create}       reports success and does nothing: mig.set_mode, mig.create, mig.destroy,
+                                       gpu.reset, gpu.set, service.stop,
                                        docker.create, docker.start, docker.remove, …, triton.load, triton.unload
     {nvml: nvmlDeviceSetMigMode, code: 19}   the NVML function fails with this code
+    {nvml: nvmlDeviceGetName, code: 15, gpu: 3}   it fails for one GPU; `code: hang` never answers
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from gpuplan.model.inventory import Host
 from gpuplan.simulation.document import items, mapping
 
 _HANGS = ("host", "gpu", "docker", "triton")
-_KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "nvml", "code")
+_KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "nvml", "code", "gpu")
+
+
+@dataclass(frozen=True)
+class NvmlFault:
+    """A function of NVML that fails with a code, or never answers (None), for one GPU or for each."""
+
+    function: str
+    code: int | None
+    gpu: int | None = None
 
 
 @dataclass
@@ -33,7 +44,7 @@ class Faults:
     drop_after: int | None = None
     """Changes until the connection breaks."""
     without_effect: set[str] = field(default_factory=set)
-    nvml: dict[str, int] = field(default_factory=dict)
+    nvml: list[NvmlFault] = field(default_factory=list)
 
 
 def faults_of(host: Host) -> Faults:
@@ -49,7 +60,7 @@ def faults_of(host: Host) -> Faults:
                 Diagnostic(
                     "Unknown fault of a simulated node",
                     f"gpuplan_simulated.faults holds {stated!r}.",
-                    f"Each fault is one of {', '.join(_KEYS[:-1])}",
+                    f"Each fault is one of {', '.join(_KEYS[:-2])}",
                     where=host.where,
                     address=host.name,
                 )
@@ -69,8 +80,10 @@ def _take(faults: Faults, stated: dict[str, object]) -> bool:
             faults.drop_after = changes
         case {"without_effect": str() as operation}:
             faults.without_effect.add(operation)
-        case {"nvml": str() as function, "code": int() as code}:
-            faults.nvml[function] = code
+        case {"nvml": str() as function, "code": int() | "hang" as code}:
+            gpu = stated.get("gpu")
+            number = gpu if isinstance(gpu, int) else None
+            faults.nvml.append(NvmlFault(function, code if isinstance(code, int) else None, number))
         case _:
             return False
     return True

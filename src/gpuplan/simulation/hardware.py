@@ -14,7 +14,7 @@ from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.inventory import Host
 from gpuplan.simulation.document import items, mapping, number, text, texts
 from gpuplan.simulation.engine.registry import image_of
-from gpuplan.simulation.state import Document, Gpu, NodeState
+from gpuplan.simulation.state import Document, Gpu, NodeState, Service
 from gpuplan.simulation.store import Store
 
 DRIVER = "570.86.15"
@@ -24,7 +24,8 @@ _CUDA = {"450": "11.0", "470": "11.4", "510": "11.6", "515": "11.7", "525": "12.
          "590": "13.1"}  # fmt: skip
 """The newest CUDA that each driver branch supports (CUDA Toolkit release notes, table of driver versions)."""
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-_KNOWN = ("gpus", "driver", "images", "faults")
+_KNOWN = ("gpus", "driver", "images", "services", "modules", "virtualization", "faults")
+_VIRTUALIZATION = ("none", "passthrough", "vgpu", "host_vgpu", "host_vsga")
 _MOST_GPUS = 16
 
 
@@ -83,6 +84,9 @@ def make_node(name: str, hardware: Document) -> NodeState:
     for stated in items(hardware["gpus"]):
         for _ in range(number(mapping(stated)["count"])):
             state.gpus.append(_gpu(name, len(state.gpus), text(mapping(stated)["model"])))
+    state.services = [Service(each, 800 + at) for at, each in enumerate(texts(hardware.get("services")))]
+    state.modules = texts(hardware.get("modules"))
+    state.virtualization = text(hardware.get("virtualization")) or "none"
     state.images = [image for reference in texts(hardware["images"]) if (image := image_of(reference))]
     return state
 
@@ -123,9 +127,14 @@ def _hardware(host: Host) -> Document:
         for image in images
         if image_of(image) is None
     )
+    around = text(stated.get("virtualization")) or "none"
+    if around not in _VIRTUALIZATION:
+        fix = f"Write one of {', '.join(_VIRTUALIZATION)}"
+        faults.append(_fault(host, f"No GPU is virtualised by {around!r}.", fix))
     if faults:
         raise Problem(faults)
-    return {"gpus": gpus, "driver": str(stated.get("driver") or DRIVER), "images": images}
+    rest: Document = {key: stated[key] for key in ("services", "modules", "virtualization") if key in stated}
+    return {"gpus": gpus, "driver": str(stated.get("driver") or DRIVER), "images": images, **rest}
 
 
 def _stated_gpu(host: Host, stated: object, faults: list[Diagnostic]) -> Document:

@@ -19,7 +19,10 @@ def reboot(store: Store, node: str) -> None:
         state.boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/boot/{state.count()}"))
         state.booted = time.time()
         state.processes.clear()
+        for service in state.services:
+            service.active = True
         for gpu in state.gpus:
             gpu.instances.clear()
             gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
+            gpu.ecc, gpu.power_limit_mw, gpu.compute_mode = gpu.ecc_pending, 0, 0
         boot(state, Machine(node, store.root))

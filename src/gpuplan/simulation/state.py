@@ -44,6 +44,21 @@ class Gpu:
     mig: bool = False
     pending: bool = False
     instances: list[Instance] = field(default_factory=list)
+    persistence: bool = True
+    power_limit_mw: int = 0
+    """0 = the board's default."""
+    compute_mode: int = 0
+    ecc: bool = True
+    ecc_pending: bool = True
+
+
+@dataclass
+class Service:
+    """A service of the node that has every GPU open while it runs, such as a monitor."""
+
+    name: str
+    pid: int
+    active: bool = True
 
 
 @dataclass
@@ -197,6 +212,11 @@ class NodeState:
     """Source of every identity on the node, so that a demo gives the same UUIDs each time."""
     gpus: list[Gpu] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
+    services: list[Service] = field(default_factory=list)
+    virtualization: str = "none"
+    """As in a snapshot; a GPU that is passed through cannot be reset."""
+    modules: list[str] = field(default_factory=list)
+    """Kernel modules that are loaded beside the usual ones."""
     images: list[Image] = field(default_factory=list)
     containers: dict[str, Container] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)

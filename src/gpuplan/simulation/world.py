@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
+from gpuplan.reach.agent.failure import Failure
 from gpuplan.reach.agent.world import World
+from gpuplan.simulation import tools
 from gpuplan.simulation.devices import processes
 from gpuplan.simulation.engine.http import Request
 from gpuplan.simulation.engine.routes import Engine
@@ -39,7 +42,7 @@ class SimulatedWorld(World):
     def nvml(self) -> Any:
         """The simulated library."""
         self._hang("gpu")
-        return SimulatedNvml(self._store, self._faults.nvml)
+        return SimulatedNvml(self._store, self._faults.nvml, self._closing.wait)
 
     def engine(self, method: str, path: str) -> tuple[int, bytes]:
         """One request to the simulated engine."""
@@ -73,15 +76,37 @@ class SimulatedWorld(World):
             "uptime_seconds": round(time.time() - state.booted, 2),
             "python": _PYTHON,
             "uid": 0,
-            "modules": _MODULES,
+            "modules": sorted({*_MODULES, *state.modules}),
+            "hypervisor": state.virtualization in ("passthrough", "vgpu"),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:
         """Name of a process, and its container."""
-        for running in processes(self._store.read()):
+        state = self._store.read()
+        for running in processes(state):
             if running.pid == pid:
-                return {"name": running.name, "container": running.container}
-        return {"name": "", "container": None}
+                return {"name": running.name, "container": running.container, "service": None}
+        for service in state.services:
+            if service.pid == pid:
+                return {"name": service.name, "container": None, "service": f"{service.name}.service"}
+        return {"name": "", "container": None, "service": None}
+
+    def holders(self) -> Mapping[int, Sequence[int]]:
+        """Minor number of a GPU → who has it open: the processes on it, and the services that run."""
+        state = self._store.read()
+        services = [one.pid for one in state.services if one.active]
+        return {
+            index: sorted({*(one.pid for one in processes(state) if one.device.gpu == index), *services})
+            for index in range(len(state.gpus))
+        }
+
+    def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
+        """A program of the node; none of them takes its time."""
+        del seconds
+        try:
+            return tools.run(self._store, argv)
+        except FileNotFoundError as error:
+            raise Failure("no_tool", f"{argv[0]} is not on the node") from error
 
     def _hang(self, probe: str) -> None:
         if probe in self._faults.hang:

@@ -24,6 +24,7 @@ def change_set(whole: ChangeSet) -> JsonObject:
         "run": whole.run,
         "created": whole.created,
         "destroy": whole.destroy,
+        "only": list(whole.only),
         "nodes": [_node(node) for node in whole.nodes],
     }
 
@@ -58,6 +59,7 @@ def _step(step: Step) -> JsonObject:
         "verb": step.verb.value,
         "title": step.title,
         "arguments": step.arguments,
+        "lane": step.lane,
         "makes": _names(step.makes),
         "uses": _names(step.uses),
         "releases": _names(step.releases),

@@ -7,15 +7,20 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
 from gpuplan.catalog.boards import Board, find_board
+from gpuplan.kinds.room import Memory
+from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Refused
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 
 GPU_KEYS = {
     "board", "uuid", "pci", "name", "current", "pending", "unsupported", "profiles", "renamed", "instances",
-    "processes", "error",
+    "processes", "error", "holders", "architecture", "virtualization", "persistence_mode", "power", "compute_mode",
+    "ecc",
 }  # fmt: skip
-INSTANCE_KEYS = {"profile", "start", "mig", "bare"}
+BOUNDS = ("default", "lowest", "highest")
+INSTANCE_KEYS = {"profile", "start", "mig", "bare", "compute"}
+COMPUTE_KEYS = {"id", "slices", "mig"}
 CONTAINER_KEYS = {"id", "name", "plan", "devices", "every", "running"}
 
 
@@ -31,12 +36,26 @@ class Node:
     node = "n"
     plan = "prod"
 
-    def __init__(self, gpus: Sequence[Mapping[str, Any]], containers: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        gpus: Sequence[Mapping[str, Any]],
+        containers: Sequence[Mapping[str, Any]] = (),
+        modules: Sequence[str] = (),
+    ) -> None:
         self.gpus = [self._gpu(number, checked(gpu, GPU_KEYS)) for number, gpu in enumerate(gpus)]
         self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
         self.probe_error: Mapping[str, str] | None = None
+        self.host: JsonObject = {"modules": list(modules)}
+        self.services: dict[str, bool] = {}
+        """Name → whether it runs."""
+        self.stopped: list[JsonObject] = []
+        """What the node has noted down as stopped for a GPU."""
+        self.stubborn: set[str] = set()
+        """Services that do not stop, or do not start."""
         self.done: list[tuple[str, Mapping[str, Any]]] = []
         self.said: list[str] = []
+        self.noted: list[tuple[Address, JsonObject | None]] = []
+        """What was to be remembered before an act."""
         self.deaf: set[str] = set()
         """Operations that report success and do nothing."""
         self.before: Callable[[str], None] = lambda operation: None
@@ -65,6 +84,10 @@ class Node:
                 else [_instance(board, id_, checked(each, INSTANCE_KEYS)) for id_, each in enumerate(instances, 1)]
             ),
             "processes": stated.get("processes", []),
+            **{key: stated.get(key) for key in ("architecture", "virtualization", "persistence_mode", "compute_mode")},
+            "power": stated.get("power"),
+            "ecc": stated.get("ecc"),
+            "holders": stated.get("holders", []),
         }
 
     def look(self, *probes: str) -> Snapshot:
@@ -73,7 +96,8 @@ class Node:
             return Snapshot(self.node, {"gpu": Probe(error=ProbeError(**self.probe_error))})
         gpus = [gpu if "error" in gpu else self._told(gpu) for gpu in self.gpus]
         docker = {"version": {}, "info": {}, "images": [], "containers": [_inspect(each) for each in self.containers]}
-        probes_ = {"gpu": Probe({"driver": "570.86.15", "cuda": "12.8", "gpus": gpus}), "docker": Probe(docker)}
+        gpu = {"driver": "570.86.15", "cuda": "12.8", "gpus": gpus, "stopped_services": list(self.stopped)}
+        probes_ = {"gpu": Probe(gpu), "docker": Probe(docker), "host": Probe(self.host)}
         return Snapshot(self.node, probes_)
 
     def _told(self, gpu: dict[str, Any]) -> JsonObject:
@@ -91,8 +115,13 @@ class Node:
         ]  # fmt: skip
         return {
             "index": gpu["index"], "uuid": gpu["uuid"], "pci": gpu["pci"], "name": gpu["name"],
-            "memory": {"total": 1, "used": 0, "free": 1}, "compute_capability": "8.0", "persistence_mode": None,
-            "power_limit_mw": None,
+            "memory": {"total": 1, "used": 0, "free": 1}, "compute_capability": "8.0",
+            "architecture": gpu["architecture"], "virtualization": gpu["virtualization"],
+            "persistence_mode": gpu["persistence_mode"], "compute_mode": gpu["compute_mode"],
+            "power_limit_mw": gpu["power"] and gpu["power"][0],
+            "power_limits_mw": gpu["power"] and dict(zip(BOUNDS, gpu["power"][1:], strict=True)),
+            "ecc": gpu["ecc"] and {"current": gpu["ecc"][0], "pending": gpu["ecc"][1]},
+            "holders": [_process(each) for each in gpu["holders"]],
             "mig": {"supported": supported, "current": gpu["current"], "pending": gpu["pending"]},
             "profiles": profiles if supported else [],
             "instances": live if isinstance(live, Mapping) else [dict(each) for each in live],
@@ -108,11 +137,60 @@ class Node:
         return done
 
     def _mig_set_mode(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
-        if gpu["instances"] or gpu["processes"]:
+        on = arguments["enabled"]
+        if on != gpu["current"] and (gpu["instances"] or gpu["processes"]):
             self._refuse("mig.set_mode", "in_use", "In use by another client")
+        held = self._held(gpu) or gpu["virtualization"] == "passthrough"
         if "mig.set_mode" not in self.deaf:
-            gpu["current"] = gpu["pending"] = arguments["enabled"]
-        return {"status": 0, "current": gpu["current"], "pending": gpu["pending"]}
+            gpu["pending"] = on
+            gpu["current"] = gpu["current"] if held else on
+        return {"status": 19 if held else 0, "current": gpu["current"], "pending": gpu["pending"]}
+
+    def _held(self, gpu: dict[str, Any]) -> bool:
+        return any(self.services.get(each.get("service", "").removesuffix(".service"), True) for each in gpu["holders"])
+
+    def _gpu_reset(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        if gpu["processes"] or self._held(gpu):
+            self._refuse("gpu.reset", "in_use", "In use by another client")
+        if "gpu.reset" not in self.deaf:
+            gpu["current"] = gpu["pending"] = gpu["pending"] and gpu["board"].mode_survives_reboot
+            gpu["instances"].clear()
+            gpu["ecc"] = gpu["ecc"] and [gpu["ecc"][1]] * 2
+            gpu["power"] = gpu["power"] and [gpu["power"][1], *gpu["power"][1:]]
+        return {}
+
+    def _gpu_set(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        setting, value = arguments["setting"], arguments["value"]
+        if "gpu.set" in self.deaf:
+            return {}
+        if setting == "power_limit_mw":
+            gpu["power"] = [value, *gpu["power"][1:]]
+        elif setting == "ecc":
+            gpu["ecc"] = [gpu["ecc"][0], value]
+        else:
+            gpu[setting] = value
+        return {}
+
+    def _service_stop(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        ran = [each for each in arguments["services"] if self.services.get(each)]
+        for each in ran:
+            self.stopped.append({"service": each, "gpu": gpu["uuid"]})
+            if f"stop {each}" in self.stubborn:
+                self._service_start(gpu, {})
+                self._refuse("service.stop", "timeout", f"{each} did not stop within 60 s")
+            self.services[each] = False
+        return {"stopped": ran}
+
+    def _service_start(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        started = []
+        for each in [one for one in self.stopped if one["gpu"] == gpu["uuid"]]:
+            name = str(each["service"])
+            if f"start {name}" in self.stubborn:
+                self._refuse("service.start", "timeout", f"{name} did not start within 60 s")
+            self.services[name] = True
+            self.stopped.remove(each)
+            started.append(name)
+        return {"started": started}
 
     def _mig_create(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         board: Board = gpu["board"]
@@ -129,14 +207,34 @@ class Node:
         uuid = f"MIG-new-{self._made}"
         if "mig.create" not in self.deaf:
             id_ = 1 + max((one["id"] for one in gpu["instances"]), default=0)
-            gpu["instances"].append(_instance(board, id_, {"profile": profile.name, "start": start, "mig": uuid}))
-        return {"instance": 1, "mig_uuid": uuid}
+            inside = [{"slices": each, "mig": f"{uuid}-{each}"} for each in arguments.get("compute") or ()]
+            more = {"compute": inside} if inside else {}
+            gpu["instances"].append(
+                _instance(board, id_, {"profile": profile.name, "start": start, "mig": uuid, **more})
+            )
+        return {"instance": 1, "mig_uuids": [uuid]}
 
     def _mig_create_compute(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
-        self._made += 1
-        one["compute_instances"] = [{"id": 0, "profile_id": 0, "uuid": f"MIG-new-{self._made}"}]
-        return {"mig_uuid": f"MIG-new-{self._made}"}
+        there = one["compute_instances"]
+        made = []
+        for slices in arguments["compute"]:
+            self._made += 1
+            id_ = next(number for number in range(8) if number not in {each["id"] for each in there})
+            made.append({"id": id_, "profile_id": 0, "slices": slices, "uuid": f"MIG-new-{self._made}"})
+            there.append(made[-1])
+        if sum(each["slices"] for each in there) > _slices(gpu["board"], one):
+            del there[-len(made) :]
+            self._refuse("mig.create_compute", "insufficient_resources", "Insufficient Resources")
+        return {"mig_uuids": [each["uuid"] for each in made]}
+
+    def _mig_destroy_compute(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
+        one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
+        place = (one["id"], arguments["compute"])
+        if any((each.get("instance"), each.get("compute")) == place for each in gpu["processes"]):
+            self._refuse("mig.destroy_compute", "in_use", "In use by another client")
+        one["compute_instances"] = [each for each in one["compute_instances"] if each["id"] != arguments["compute"]]
+        return {}
 
     def _mig_destroy(self, gpu: dict[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         one = next(each for each in gpu["instances"] if each["id"] == arguments["instance"])
@@ -148,6 +246,10 @@ class Node:
 
     def _refuse(self, operation: str, code: str, text: str) -> None:
         raise Refused(self.node, operation, code, text)
+
+    def remember(self, facts: Memory) -> None:
+        """Keep it for the test, in order with what was done."""
+        self.noted.extend(facts)
 
     def say(self, text: str) -> None:
         """Keep it for the test."""
@@ -177,18 +279,29 @@ def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, An
     assert profile is not None, stated["profile"]
     start = stated["start"]
     size = next(size for first, size in profile.placements if first == start)
-    compute = [{"id": 0, "profile_id": 0, "uuid": stated.get("mig", f"MIG-{id_}")}]
+    stated_ones = stated.get("compute", [{"slices": profile.slices, "mig": stated.get("mig", f"MIG-{id_}")}])
+    compute = [
+        {"id": each.get("id", number), "profile_id": 0, "slices": each["slices"], "uuid": each["mig"]}
+        for number, each in enumerate(checked(one, COMPUTE_KEYS) for one in stated_ones)
+    ]
     return {
         "id": id_, "profile_id": profile.id, "profile": profile.name, "start": start, "size": size,
         "compute_instances": [] if stated.get("bare") else compute,
     }  # fmt: skip
 
 
+def _slices(board: Board, instance: Mapping[str, Any]) -> int:
+    profile = board.profile(instance["profile"])
+    assert profile is not None
+    return profile.slices
+
+
 def _process(stated: Mapping[str, Any]) -> JsonObject:
-    checked(stated, {"pid", "name", "instance", "container"})
+    checked(stated, {"pid", "name", "instance", "compute", "container", "service"})
     return {
         "pid": stated.get("pid", 4242), "name": stated.get("name", "python"), "used_memory": None,
-        "gpu_instance": stated.get("instance"), "compute_instance": None, "container": stated.get("container"),
+        "gpu_instance": stated.get("instance"), "compute_instance": stated.get("compute"),
+        "container": stated.get("container"), "service": stated.get("service"),
     }  # fmt: skip
 
 

@@ -61,8 +61,8 @@ def test_from_bare_to_cut_and_back() -> None:
     assert [(one["profile"], one["start"]) for one in node.gpus[0]["instances"]] == [("4g.40gb", 0), ("3g.40gb", 4)]
     assert record.remembered == {
         address("a100-0"): {"uuid": "GPU-0", "found": {"mig": False}},
-        address("a100-0/large"): {"gpu": "GPU-0", "profile": "4g.40gb", "start": 0, "size": 4},
-        address("a100-0/small"): {"gpu": "GPU-0", "profile": "3g.40gb", "start": 4, "size": 4},
+        address("a100-0/large"): {"gpu": "GPU-0", "profile": "4g.40gb", "start": 0, "size": 4, "computes": [0]},
+        address("a100-0/small"): {"gpu": "GPU-0", "profile": "3g.40gb", "start": 4, "size": 4, "computes": [0]},
     }
     assert changes(node, wishes(TWO), record) == ()
     emptied = run(node, (), record)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.kinds.gpu import ROOM
+from gpuplan.kinds.room import Memory
 from gpuplan.model.change import Comparison
 from gpuplan.model.inventory import Connection, Host
 from gpuplan.model.record import Record, Recorded
@@ -27,6 +28,9 @@ class Hands(SimulatedSession):
 
     def look(self, *probes: str) -> Snapshot:
         return self.ask(Question("prod", probes))
+
+    def remember(self, facts: Memory) -> None:
+        assert facts
 
     def say(self, text: str) -> None:
         assert text

@@ -31,6 +31,18 @@ def test_only_the_gpus_of_this_node() -> None:
     assert said({"nodes": "h100", "select": {"index": 0}}) == ([], [])
 
 
+def test_memory_and_compute_instances_are_kept_as_stated() -> None:
+    mig = {"a": {"memory": "20GiB", "count": 2}, "b": {"profile": "3g.40gb", "compute": ["1c", "2c"]}}
+    (stated,), faults = said({"nodes": "a100", "select": {"index": 0}, "mig": mig})
+    assert faults == []
+    assert stated["mig"] == [
+        {"name": "a[0]", "memory": 20 * 1024**3},
+        {"name": "a[1]", "memory": 20 * 1024**3},
+        {"name": "b", "profile": "3g.40gb", "compute": [1, 2]},
+    ]
+    assert read_spec(stated).to_json() == stated
+
+
 @pytest.mark.parametrize("mig", [None, "disabled"])
 def test_what_is_not_stated_is_left_alone_and_disabled_is_stated(mig: str | None) -> None:
     (stated,), _ = said({"nodes": "n", "select": "all", "mig": mig})
@@ -43,15 +55,18 @@ def test_mig_without_slices_is_warned_of() -> None:
     assert faults == ["MIG without slices"]
 
 
-@pytest.mark.parametrize("profile", ["3g.40gb", "1g.10gb+me", "1g.24gb+me.all", "1g.24gb-me", "4g.96gb+gfx"])
+@pytest.mark.parametrize(
+    "profile",
+    ["3g.40gb", "1g.10gb+me", "1g.24gb+me.all", "1g.24gb-me", "4g.96gb+gfx", "1c.3g.40gb", "1g", "2g+gfx", "1c.3g"],
+)
 def test_every_form_of_a_profile_is_read(profile: str) -> None:
     assert said({"nodes": "n", "select": {"index": 0}, "mig": {"a": profile}})[1] == []
 
 
-@pytest.mark.parametrize("profile", ["3g", "3g.40", "40gb", "1c.3g.40gb", "MIG 3g.40gb", "1g.10gb+me-me", "19"])
+@pytest.mark.parametrize("profile", ["3g.40", "40gb", "4c.3g.40gb", "MIG 3g.40gb", "1g.10gb+me-me", "1c", "19"])
 def test_what_is_no_profile_is_told(profile: str) -> None:
     stated, faults = said({"nodes": "n", "select": {"index": 0}, "mig": {"a": profile}})
-    assert (stated, faults) == ([], ["Not the name of a GPU instance profile"])
+    assert (stated, faults) == ([], ["Not the name of a MIG profile"])
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,39 @@
 /* Where instances fit.
  *
- * GPU instances stand on memory slices, at the placements of their profile, and share the compute slices of the GPU.
- * A profile with the media engines (+me) exists at most once on a GPU, since there is one set of them to give away.
+ * GPU instances stand on memory slices, at the placements of their profile, and share the compute slices of the GPU
+ * and its media engines: it has as many of each kind as all instances that it holds of any one profile take.
  */
 #include "geometry.h"
 
-#include <string.h>
+#define SHARED 5 /* compute slices, decoders, encoders, JPEG engines, optical flow engines */
 
 static int overlap(nvmlPlacement_t a, nvmlPlacement_t b) { return a.start < b.start + b.size && b.start < a.start + a.size; }
 
-static int has_media_engines(const struct profile *profile) { return strstr(profile->name, "+me") != NULL; }
+static unsigned int takes(const struct profile *profile, unsigned int kind)
+{
+    const unsigned int all[SHARED] = {profile->slices, profile->decoders, profile->encoders, profile->jpeg, profile->ofa};
+    return all[kind];
+}
+
+static unsigned int whole(const struct board *board, unsigned int kind)
+{
+    unsigned int most = 0;
+    for (unsigned int i = 0; kind && i < board->profile_count; i++) {
+        unsigned int all = takes(&board->profiles[i], kind) * board->profiles[i].instances;
+        most = all > most ? all : most;
+    }
+    return kind ? most : board->slices;
+}
+
+/* How many of a kind the instances of a GPU leave. */
+static unsigned int left(struct state *state, const struct gpu *gpu, unsigned int kind)
+{
+    unsigned int used = 0;
+    for (unsigned int i = 0; i < state->gpu_instance_count; i++)
+        if (state->gpu_instances[i].gpu == gpu->index)
+            used += takes(profile_by_id(gpu->board, state->gpu_instances[i].profile_id), kind);
+    return whole(gpu->board, kind) - used;
+}
 
 int placement_is_possible(const struct profile *profile, nvmlPlacement_t placement)
 {
@@ -22,36 +46,34 @@ int placement_is_possible(const struct profile *profile, nvmlPlacement_t placeme
 int placement_is_free(struct state *state, const struct gpu *gpu, const struct profile *profile,
                       nvmlPlacement_t placement)
 {
-    unsigned int slices = profile->slices, same = 0, media = 0;
+    unsigned int same = 0;
     for (unsigned int i = 0; i < state->gpu_instance_count; i++) {
         const struct gpu_instance *other = &state->gpu_instances[i];
         if (other->gpu != gpu->index)
             continue;
         if (overlap(placement, (nvmlPlacement_t){other->start, other->size}))
             return 0;
-        const struct profile *theirs = profile_by_id(gpu->board, other->profile_id);
-        slices += theirs->slices;
-        same += theirs == profile;
-        media += has_media_engines(theirs);
+        same += other->profile_id == profile->id;
     }
-    return slices <= gpu->board->slices && same < profile->instances && !(media && has_media_engines(profile));
+    for (unsigned int kind = 0; kind < SHARED; kind++)
+        if (takes(profile, kind) > left(state, gpu, kind))
+            return 0;
+    return same < profile->instances;
 }
 
 unsigned int remaining_capacity(struct state *state, const struct gpu *gpu, const struct profile *profile)
 {
-    unsigned int free = 0, same = 0, slices = 0;
+    unsigned int free = 0, same = 0;
     for (unsigned int i = 0; i < profile->placement_count; i++)
         free += placement_is_free(state, gpu, profile, profile->placements[i]);
-    for (unsigned int i = 0; i < state->gpu_instance_count; i++) {
-        const struct gpu_instance *other = &state->gpu_instances[i];
-        if (other->gpu != gpu->index)
-            continue;
-        same += other->profile_id == profile->id;
-        slices += profile_by_id(gpu->board, other->profile_id)->slices;
+    for (unsigned int i = 0; i < state->gpu_instance_count; i++)
+        same += state->gpu_instances[i].gpu == gpu->index && state->gpu_instances[i].profile_id == profile->id;
+    unsigned int least = free < profile->instances - same ? free : profile->instances - same;
+    for (unsigned int kind = 0; kind < SHARED; kind++) {
+        unsigned int each = takes(profile, kind), by_kind = each ? left(state, gpu, kind) / each : least;
+        least = by_kind < least ? by_kind : least;
     }
-    unsigned int by_count = profile->instances - same, by_slices = (gpu->board->slices - slices) / profile->slices;
-    unsigned int least = free < by_count ? free : by_count;
-    return least < by_slices ? least : by_slices;
+    return least;
 }
 
 /* The driver numbers the places of a GPU like a binary tree from the root: the whole is 0, its halves are 1 and 2, … */

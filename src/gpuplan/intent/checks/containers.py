@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from gpuplan.intent.checks.files import wrong_path
 from gpuplan.intent.checks.reference import is_slice, nearest, wrong
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts
-from gpuplan.intent.select import slice_names
+from gpuplan.intent.select import device_names
 from gpuplan.model.diagnostic import Diagnostic
 
 OWN_LABELS = "gpuplan."
@@ -58,7 +58,7 @@ def _each(plan: PlanFile, name: str, container: Container, each: str) -> Iterato
         detail = f"{each!r} means GPUs that are selected by `all`; how many there are is known only on the node."
         yield Diagnostic("An each cannot be counted", detail, "Select the GPUs one by one.", where)
         return
-    known = [f"{gpu}/{part}" for gpu, section in plan.gpus.items() for part, _ in slice_names(section.mig)]
+    known = [f"{gpu}/{part}" for gpu, section in plan.gpus.items() for part in device_names(section.mig)]
     if each not in known and not any(fnmatchcase(part, each) for part in known):
         yield Diagnostic(
             "An each matches nothing", f"No slice of the plan file is {each!r}.", nearest(each, known), where

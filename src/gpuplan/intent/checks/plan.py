@@ -6,17 +6,15 @@ import datetime
 import re
 from collections.abc import Iterator
 
+from gpuplan.catalog.profilename import parse_profile
 from gpuplan.intent.checks.conflicts import conflicts
 from gpuplan.intent.checks.containers import check_container
 from gpuplan.intent.checks.models import check_models
 from gpuplan.intent.planfile import PlanFile
-from gpuplan.intent.select import patterns_of, slice_names
+from gpuplan.intent.select import patterns_of, slices_of
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.inventory import Host
 
-_PROFILE = re.compile(r"^[1-9]\d?g\.[1-9]\d{0,3}gb(?:[+-][a-z]+(?:\.[a-z]+)*)*$")
-"""GPU instance profiles as `nvidia-smi mig -lgip` prints them: 3g.40gb, 1g.10gb+me, 1g.24gb+me.all, 2g.24gb-me."""
-_COMPUTE = re.compile(r"^\d+c\.")
 _NAME = re.compile(r"^[A-Za-z0-9_.-]+$")
 
 
@@ -43,14 +41,18 @@ def _patterns(plan: PlanFile) -> Iterator[Diagnostic]:
 
 def _profiles(plan: PlanFile) -> Iterator[Diagnostic]:
     for name, gpu in plan.gpus.items():
-        for part, profile in {part.partition("[")[0]: profile for part, profile in slice_names(gpu.mig)}.items():
-            if _PROFILE.match(profile):
+        for part, stated in {part.partition("[")[0]: stated for part, stated in slices_of(gpu.mig)}.items():
+            if stated.profile is None:
                 continue
-            fix = "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me."
-            if _COMPUTE.match(profile) and _PROFILE.match(_COMPUTE.sub("", profile)):
-                fix = f"Write {_COMPUTE.sub('', profile)}: each slice gets one compute instance that fills it."
-            detail = f"The slice {name}/{part} has the profile {profile!r}."
-            yield Diagnostic("Not the name of a MIG profile", detail, fix, plan.where("gpus", name, "mig", part))
+            parsed, where = parse_profile(stated.profile), plan.where("gpus", name, "mig", part)
+            if parsed is None:
+                fix = "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me."
+                detail = f"The slice {name}/{part} has the profile {stated.profile!r}."
+                yield Diagnostic("Not the name of a MIG profile", detail, fix, where)
+            elif parsed.compute is not None and stated.compute:
+                detail = f"{name}/{part} has compute instances in its profile {stated.profile!r} and under compute."
+                fix = f"Write profile: {stated.profile.partition('c.')[2]}, and all of them under compute."
+                yield Diagnostic("Compute instances are stated twice", detail, fix, where)
 
 
 def _days(plan: PlanFile) -> Iterator[Diagnostic]:

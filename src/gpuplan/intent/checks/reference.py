@@ -1,4 +1,4 @@
-"""References to GPUs and slices: ``a100-0``, ``a100-0/cls-a``, ``h100[1]/small``."""
+"""References to GPUs, slices and compute instances: ``a100-0``, ``a100-0/cls-a``, ``h100[1]/small``, ``a100-0/b/1``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from gpuplan.intent.planfile import Gpu, PlanFile
-from gpuplan.intent.select import slice_names
+from gpuplan.intent.select import device_names
 
 _REFERENCE = re.compile(r"^(?P<gpu>[^/\[\]]+)(?:\[(?P<number>\d{1,4}|\*)\])?(?:/(?P<part>.+))?$")
 
@@ -41,7 +41,7 @@ def is_slice(reference: str) -> bool:
 
 
 def _wrong_part(name: str, gpu: Gpu, reference: str, part: str | None) -> tuple[str, str] | None:
-    slices = [slice_name for slice_name, _ in slice_names(gpu.mig)]
+    slices = list(device_names(gpu.mig))
     if part is None:
         if not slices:
             return None
@@ -52,11 +52,20 @@ def _wrong_part(name: str, gpu: Gpu, reference: str, part: str | None) -> tuple[
     if not slices:
         detail = f"{reference!r} names a slice, and the GPU {name} states none."
         return detail, f"Add it under gpus.{name}.mig, or write {name} for the whole GPU."
+    return _several(name, reference, part, slices) or (
+        f"{reference!r} names the slice {part}, which the GPU {name} does not have.",
+        nearest(part, slices),
+    )
+
+
+def _several(name: str, reference: str, part: str, slices: list[str]) -> tuple[str, str] | None:
+    """A name that stands for several devices, of which a program can use one."""
     if f"{part}[0]" in slices:
         count = sum(each.startswith(f"{part}[") for each in slices)
-        detail = f"{reference!r} stands for {count} slices."
-        return (
-            detail,
-            f"Write {name}/{part}[0] to {name}/{part}[{count - 1}], or each: {name}/{part}* for one container each.",
-        )
-    return f"{reference!r} names the slice {part}, which the GPU {name} does not have.", nearest(part, slices)
+        span = f"{name}/{part}[0] to {name}/{part}[{count - 1}]"
+        fix = f"Write {span}, or each: {name}/{part}* for one container each."
+        return f"{reference!r} stands for {count} slices.", fix
+    if inside := [f"{name}/{each}" for each in slices if each.startswith((f"{part}/", f"{part}["))]:
+        detail = f"{reference!r} is cut into {len(inside)} compute instances, and a program uses one of them."
+        return detail, f"Write one of {', '.join(inside)}."
+    return None

@@ -106,7 +106,7 @@ def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address,
     for need in wanted.bound.devices:
         for disturbed, why in circumstances.disturbed.items():
             if disturbed.covers(need):
-                return Address(need.node, "gpu", need.name.partition("/")[0]), why
+                return Address(need.node, "gpu", need.name.partition("/")[0].partition("[")[0]), why
     return None
 
 

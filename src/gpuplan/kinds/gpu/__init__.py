@@ -1,4 +1,4 @@
-"""GPUs: MIG mode and slices."""
+"""GPUs: MIG mode, slices and settings."""
 
 from gpuplan.kinds.gpu.apply import apply
 from gpuplan.kinds.gpu.diff import diff
@@ -8,4 +8,4 @@ from gpuplan.kinds.room import Room
 
 __all__ = ["ROOM", "slice_uuid"]
 
-ROOM: Room[ObservedGpus] = Room("gpu", ("gpu", "docker"), spec, read, diff, apply)
+ROOM: Room[ObservedGpus] = Room("gpu", ("gpu", "docker", "host"), spec, read, diff, apply)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.kinds.gpu import memory, users
+from gpuplan.kinds.gpu import compute, memory, users
+from gpuplan.kinds.gpu.compute import Inside
 from gpuplan.kinds.gpu.geometry import geometry_of
+from gpuplan.kinds.gpu.observed import Compute, Gpu, Instance, ObservedGpus
 from gpuplan.kinds.gpu.placement import Layout, Live, Shortage, Wanted, solve
-from gpuplan.kinds.gpu.read import Gpu, Instance, ObservedGpus
 from gpuplan.kinds.gpu.spec import SliceSpec
 from gpuplan.kinds.gpu.units import Unit
+from gpuplan.kinds.gpu.users import Users
 from gpuplan.model.address import Address
 from gpuplan.model.record import Record
 from gpuplan.model.snapshot import ProbeError
@@ -21,9 +23,18 @@ class Standing:
     """A live instance with all that matters for leaving it or letting it go."""
 
     instance: Instance
-    users: users.Users
+    users: Users
     made: Address | None
     """The address under which this plan file made it; None for an unmanaged one."""
+    slices: int
+    """Compute slices that it has."""
+    known: tuple[int, ...] | None = None
+    """Ids of its compute instances by number, as they were made; None where that is not remembered."""
+    computes: Mapping[int, Users] = field(default_factory=dict, hash=False)
+    """Who uses each compute instance, by id."""
+
+    def __str__(self) -> str:
+        return compute.shown(self.instance, self.slices)
 
     def part(self, unit: Unit) -> Address:
         """How it is addressed: by its name, or by profile and place where it has none."""
@@ -35,6 +46,16 @@ class Standing:
             return f"{self.instance} of {unit.address.name}" if unit.prefix else str(self.instance)
         return f"{unit.called(self.made.name.rpartition('/')[2])} ({self.instance})"
 
+    def owns(self, one: Compute) -> bool:
+        """This plan file made the compute instance."""
+        return self.made is not None and (self.known is None or one.id in self.known)
+
+    def inside(self, wanted: SliceSpec) -> Inside:
+        """What becomes of its compute instances where it is this wanted slice."""
+        held = [id_ for id_, its in self.computes.items() if its.all]
+        sizes = compute.sizes_of(wanted, self.slices)
+        return compute.inside(sizes, self.instance.computes, self.known or (), held)
+
 
 @dataclass(frozen=True)
 class New:
@@ -44,9 +65,11 @@ class New:
     profile: str
     start: int | None
     size: int | None
+    compute: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return self.profile if self.start is None else f"{self.profile} at {self.start}"
+        inside = compute.with_compute(self.compute, 0) if self.compute else ""
+        return f"{self.profile}{inside}" if self.start is None else f"{self.profile} at {self.start}{inside}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +82,10 @@ class Arrangement:
     create: tuple[New, ...] = ()
     strange: tuple[Standing, ...] = ()
     """Unmanaged instances that stay."""
+    inside: Mapping[str, Inside] = field(default_factory=dict)
+    """What becomes of the compute instances of each slice that stays and is not as it is to be."""
+    short: str = ""
+    """What would be short if everything stayed that is not ours to take."""
 
 
 def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -> tuple[Standing, ...]:
@@ -66,50 +93,61 @@ def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -
     if isinstance(unit_gpu.instances, ProbeError):
         return ()
     made = memory.made_on(record, unit_gpu)
-    return tuple(
-        Standing(each, users.of_instance(observed, unit_gpu, each, plan), made.get(each.id))
-        for each in sorted(unit_gpu.instances, key=lambda one: one.start)
-    )
+    found: list[Standing] = []
+    for each in sorted(unit_gpu.instances, key=lambda one: one.start):
+        ours, profile = made.get(each.id), unit_gpu.profile(each.profile)
+        found.append(
+            Standing(
+                each,
+                users.of_instance(observed, unit_gpu, each, plan),
+                ours.part if ours else None,
+                profile.slices if profile else 0,
+                ours.computes if ours else None,
+                {one.id: users.of_compute(observed, unit_gpu, each, one, plan) for one in each.computes},
+            )
+        )
+    return tuple(found)
 
 
 def paired(unit: Unit, live: Sequence[Standing], named: Collection[Address]) -> dict[str, Standing]:
-    """Wanted slice → the instance that it is: the one made under its name, else a free one of its profile.
+    """Wanted slice → the instance that it is as things are, whether or not it can stay.
 
-    Free is what was not made under a name that the plan file still has (`named`: all wanted slices of the node). Of
-    the free ones those that this plan file made go first, then the lowest start. One that a stranger uses and that we
-    did not make is not free.
+    That is the one made under its name, else a free one of its profile: first of those that this plan file made, then
+    what speaks most for being left alone, then the lowest start.
     """
-    wanted = unit.spec.slices
-    pairs: dict[str, Standing] = {}
-    for each in wanted:
-        own = next((one for one in live if one.made == unit.address.part(each.name)), None)
-        if own is not None and own.instance.profile == each.profile:
-            pairs[each.name] = own
-    for each in wanted:
-        free = [one for one in live if one not in pairs.values() and one.made not in named and _suits(one, each)]
+    pairs = _own(unit, live)
+    for each in unit.spec.slices:
+        free = [one for one in live if one not in pairs.values() and _is_free(one, named)]
+        free = [one for one in free if one.instance.profile == each.profile]
         if each.name not in pairs and free:
-            pairs[each.name] = min(free, key=lambda one: (one.made is None, one.instance.start))
+            pairs[each.name] = min(free, key=_first)
     return pairs
 
 
-def _suits(one: Standing, wanted: SliceSpec) -> bool:
-    return one.instance.profile == wanted.profile and (one.made is not None or not one.users.strangers)
+def _first(one: Standing) -> tuple[bool, int, int]:
+    return one.made is None, -one.users.hold(one.made is not None), one.instance.start
 
 
-def arrange(
-    unit: Unit, live: Sequence[Standing], pairs: Mapping[str, Standing], record: Record
-) -> Arrangement | Shortage:
-    """The cheapest way from what stands, some of it being wanted slices already (`pairs`), to what is wanted."""
+def arrange(unit: Unit, live: Sequence[Standing], named: Collection[Address], record: Record) -> Arrangement | Shortage:
+    """The cheapest way from what stands to what is wanted.
+
+    An instance that was made under a name which the plan file still has (`named`: all wanted slices of the node) can
+    become no other slice, and neither can one that a stranger uses and that we did not make.
+    """
     geometry = geometry_of(unit.gpu)
     if geometry is None or any(each.profile not in geometry.by_name for each in unit.spec.slices):
-        return _without_places(unit, live, pairs)
-    names = {one.instance.id: name for name, one in pairs.items()}
-    instances = {_live(one, names.get(one.instance.id)): one for one in live}
+        return _without_places(unit, live, paired(unit, live, named))
+    own = {one.instance.id: name for name, one in _own(unit, live).items()}
+    instances = {_live(one, own.get(one.instance.id), named): one for one in live}
     wanted = [Wanted(each.name, each.profile, _before(unit, each, record)) for each in unit.spec.slices]
     solved = solve(geometry, tuple(instances), wanted)
-    if isinstance(solved, Shortage):
-        return solved
-    return _arranged(unit, pairs, instances, solved)
+    return solved if isinstance(solved, Shortage) else _arranged(unit, instances, solved)
+
+
+def kept(unit: Unit, keep: Mapping[str, Standing]) -> Arrangement:
+    """An arrangement in which only this is known: what stays, and what is to become of its compute instances."""
+    inside = {each.name: keep[each.name].inside(each) for each in unit.spec.slices if each.name in keep}
+    return Arrangement(keep=keep, inside={name: one for name, one in inside.items() if not one.right})
 
 
 def everything_goes(live: Sequence[Standing]) -> Arrangement:
@@ -124,10 +162,22 @@ def only_ours_go(live: Sequence[Standing]) -> Arrangement:
     )
 
 
-def _live(one: Standing, name: str | None) -> Live:
+def _own(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
+    made = {(one.made, one.instance.profile): one for one in live}
+    wanted = {each.name: (unit.address.part(each.name), each.profile) for each in unit.spec.slices}
+    return {name: made[key] for name, key in wanted.items() if key in made}
+
+
+def _is_free(one: Standing, named: Collection[Address]) -> bool:
+    return one.made not in named if one.made is not None else not one.users.strangers
+
+
+def _live(one: Standing, name: str | None, named: Collection[Address]) -> Live:
     instance, made = one.instance, one.made is not None
-    hold = one.users.hold(made)
-    return Live(instance.profile, instance.start, instance.size, hold, name, leaves=made and name is None)
+    free = name is None and _is_free(one, named)
+    return Live(
+        instance.profile, instance.start, instance.size, one.users.hold(made), name, free, made and name is None
+    )
 
 
 def _before(unit: Unit, wanted: SliceSpec, record: Record) -> int | None:
@@ -137,20 +187,20 @@ def _before(unit: Unit, wanted: SliceSpec, record: Record) -> int | None:
     )
 
 
-def _arranged(
-    unit: Unit, pairs: Mapping[str, Standing], instances: Mapping[Live, Standing], solved: Layout
-) -> Arrangement:
-    going = tuple(instances[each] for each in solved.destroy)
-    stay = [one for one in instances.values() if one not in going]
+def _arranged(unit: Unit, instances: Mapping[Live, Standing], solved: Layout) -> Arrangement:
+    keep = {each.name: instances[solved.keep[each.name]] for each in unit.spec.slices if each.name in solved.keep}
+    going = tuple(instances[each] for each in sorted(solved.destroy, key=lambda each: each.start))
     return Arrangement(
-        keep={name: one for name, one in pairs.items() if one in stay},
+        keep=keep,
         going=going,
         create=tuple(
-            New(each.name, each.profile, *solved.create[each.name])
+            New(each.name, each.profile, *solved.create[each.name], each.compute)
             for each in unit.spec.slices
             if each.name in solved.create
         ),
-        strange=tuple(one for one in stay if one not in pairs.values()),
+        strange=tuple(one for one in instances.values() if one not in going and one not in keep.values()),
+        inside=kept(unit, keep).inside,
+        short=solved.short,
     )
 
 
@@ -159,6 +209,11 @@ def _without_places(unit: Unit, live: Sequence[Standing], pairs: Mapping[str, St
     return Arrangement(
         keep=pairs,
         going=tuple(one for one in rest if one.made),
-        create=tuple(New(each.name, each.profile, None, None) for each in unit.spec.slices if each.name not in pairs),
+        create=tuple(
+            New(each.name, each.profile, None, None, each.compute)
+            for each in unit.spec.slices
+            if each.name not in pairs
+        ),
         strange=tuple(one for one in rest if one.made is None),
+        inside=kept(unit, pairs).inside,
     )

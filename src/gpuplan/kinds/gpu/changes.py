@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuplan.catalog.boards import find_board
-from gpuplan.kinds.gpu import memory, users
+from gpuplan.catalog.boards import traits_of
+from gpuplan.kinds.gpu import insides, memory, users, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, Standing
+from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.steps import Makings, renames
 from gpuplan.kinds.gpu.units import Unit
 from gpuplan.kinds.gpu.words import listed
@@ -25,42 +26,55 @@ class UnitChange:
     interrupts: tuple[str, ...] = ()
     disturbs: Mapping[Address, str] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    replaced: bool = False
+    """It is another GPU than at the last apply."""
 
 
 def change_of(
-    unit: Unit, plan: Arrangement, mode: bool | None, record: Record, gpu_users: users.Users, forgets: bool = False
+    unit: Unit, plan: Arrangement, turning: Way, record: Record, gpu_users: users.Users, forgets: bool = False
 ) -> UnitChange:
     """Everything about going from what stands to `plan`; empty steps where nothing differs."""
-    found_before = memory.found_on(record, unit.gpu.uuid)
-    found = unit.gpu.current if found_before is None else found_before
+    found = memory.as_found(record, unit.gpu, unit.spec.settings)
     wanted = [unit.address.part(each.name) for each in unit.spec.slices]
     gone = memory.gone(record, unit.address, unit.gpu, wanted)
     lingers = forgets and unit.address not in record.resources
-    steps = Makings(unit, found, gone, forgets, lingers).all(plan, mode)
+    was = memory.uuid_of(record, unit.address)
+    replaced = was is not None and was != unit.gpu.uuid
+    steps = Makings(unit, found, gone, forgets, lingers, replaced).all(plan, turning)
     if not steps:
         return UnitChange()
+    other = [FieldChange(f"{unit.prefix}uuid", was, unit.gpu.uuid)] if replaced else []
     return UnitChange(
-        fields=(*_fields(unit, plan, mode), *(_gone(unit, made) for made in gone)),
-        reasons=tuple(_reasons(unit, plan, mode, record)),
-        interrupts=tuple(_interrupts(unit, plan, mode, gpu_users)),
-        disturbs=_disturbs(unit, plan, mode),
+        fields=(*other, *whole.fields(unit, turning), *_fields(unit, plan), *(_gone(unit, made) for made in gone)),
+        reasons=(*_reasons(unit, plan, turning, record), *whole.reasons(unit, turning)),
+        interrupts=(*_interrupts(unit, plan), *whole.interrupts(unit, turning, gpu_users)),
+        disturbs={
+            **({unit.address: f"{unit.address.name} is another GPU"} if replaced else {}),
+            **whole.disturbs(unit, turning),
+            **_disturbs(unit, plan),
+        },
         steps=steps,
+        replaced=replaced,
     )
 
 
-def in_the_way(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: users.Users) -> Iterator[Unmanaged]:
+def in_the_way(unit: Unit, plan: Arrangement, turning: Way, gpu_users: users.Users) -> Iterator[Unmanaged]:
     """Strangers' slices and processes that would have to go, each with the guard that refuses."""
     for one in plan.going:
         part = one.part(unit)
         target = _needs_the_place(unit, plan, one)
         called = f"slice {one.called(unit)} on {unit.address.name}"
+        short = (
+            f" (while it stands, {unit.address.name} is short of {plan.short})"
+            if plan.short and target != unit.address
+            else ""
+        )
         if one.made is None:
-            yield Unmanaged(part, f"{called} was not made by this plan file", target, "unmanaged-slice")
+            yield Unmanaged(part, f"{called} was not made by this plan file{short}", target, "unmanaged-slice")
         if one.users.strangers:
-            yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}", target, "busy-slice")
-    if mode is not None and gpu_users.strangers:
-        what = f"{unit.address.name} ({unit.gpu.uuid}) is used by {listed(gpu_users.strangers)}"
-        yield Unmanaged(unit.address, what, unit.address, "busy-gpu")
+            yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}{short}", target, "busy-slice")
+    yield from insides.in_the_way(unit, plan)
+    yield from whole.in_the_way(unit, turning, gpu_users)
 
 
 def bystanders(unit: Unit, plan: Arrangement) -> Iterator[Unmanaged]:
@@ -78,20 +92,14 @@ def _needs_the_place(unit: Unit, plan: Arrangement, one: Standing) -> Address:
     return unit.address
 
 
-def _fields(unit: Unit, plan: Arrangement, mode: bool | None) -> Iterator[FieldChange]:
-    if mode is not None:
-        now, then = ("enabled", "disabled") if unit.gpu.current else ("disabled", "enabled")
-        yield FieldChange(f"{unit.prefix}mig", now, then)
-    before = {one.part(unit).name.rpartition("/")[2]: str(one.instance) for one in plan.going}
+def _fields(unit: Unit, plan: Arrangement) -> Iterator[FieldChange]:
+    before = {one.part(unit).name.rpartition("/")[2]: str(one) for one in plan.going}
     after = {new.name: str(new) for new in plan.create}
     renamed = renames(unit, plan)
     for name, one in renamed.items():
         old = one.made.name if one.made else ""
         yield FieldChange(f"{unit.prefix}slices.{name}", f"{one.instance}, called {old}", str(one.instance))
-    for name, one in plan.keep.items():
-        if not one.instance.devices:
-            faulty = f"{one.instance} without a compute instance"
-            yield FieldChange(f"{unit.prefix}slices.{name}", faulty, str(one.instance))
+    yield from insides.fields(unit, plan)
     for name in {**before, **after}:
         if name not in plan.keep:
             yield FieldChange(f"{unit.prefix}slices.{name}", before.get(name), after.get(name))
@@ -101,26 +109,26 @@ def _gone(unit: Unit, made: memory.MadeSlice) -> FieldChange:
     return FieldChange(f"{unit.prefix}slices.{made.name}", f"{made.profile} at {made.start}, gone already", None)
 
 
-def _reasons(unit: Unit, plan: Arrangement, mode: bool | None, record: Record) -> Iterator[str]:
+def _reasons(unit: Unit, plan: Arrangement, turning: Way, record: Record) -> Iterator[str]:
     was = memory.uuid_of(record, unit.address)
     if was is not None and was != unit.gpu.uuid:
         recorded = record.resources.get(unit.resource)
         same = recorded is None or recorded.spec.get("select") == unit.spec.to_json()["select"]
         what = "the GPU was replaced" if same else "the plan file selects another GPU"
         yield f"{what}: {unit.address.name} was {was} and is now {unit.gpu.uuid}"
-    board = find_board(unit.gpu.name)
+    traits = traits_of(unit.gpu.name, unit.gpu.architecture)
     made = {each.part for each in memory.made_slices(record) if each.gpu == unit.gpu.uuid}
-    if mode and made and board is not None and not board.mode_survives_reboot:
-        yield f"MIG mode does not survive a reboot or a reload of the driver on {board.architecture}"
-    if mode is False and unit.spec.mig is None:
+    if turning.mode and made and traits.architecture and not traits.mode_survives_reboot and not unit.gpu.current:
+        yield f"MIG mode does not survive a reboot or a reload of the driver on {traits.architecture}"
+    if turning.mode is False and unit.spec.mig is None:
         yield "MIG mode was off before this plan file was first applied"
     yield from _reasons_of_slices(unit, plan, made)
 
 
 def _reasons_of_slices(unit: Unit, plan: Arrangement, made: set[Address]) -> Iterator[str]:
-    lone = [name for name, one in plan.keep.items() if not one.instance.devices]
-    if lone:
-        yield f"compute instance missing: no program can use {listed(lone)} without one"
+    yield from insides.reasons(plan)
+    if plan.short:
+        yield f"beside what this plan file did not make, {unit.address.name} is short of {plan.short}"
     going = {one.made: one.instance for one in plan.going if one.made is not None}
     gone = [new.name for new in plan.create if unit.address.part(new.name) in made - set(going)]
     if gone and not plan.keep and not going:
@@ -129,28 +137,22 @@ def _reasons_of_slices(unit: Unit, plan: Arrangement, made: set[Address]) -> Ite
         yield f"{listed(gone)} does not stand any more; somebody else destroyed it"
     for new in plan.create:
         old = going.get(unit.address.part(new.name))
-        if old is not None and old.profile == new.profile:
+        if old is not None and old.profile == new.profile and old.start != new.start:
             yield f"slice {new.name} moves from {old.start} to {new.start} to make room"
 
 
-def _interrupts(unit: Unit, plan: Arrangement, mode: bool | None, gpu_users: users.Users) -> Iterator[str]:
+def _interrupts(unit: Unit, plan: Arrangement) -> Iterator[str]:
     for one in plan.going:
         if one.users.all:
             yield f"slice {one.called(unit)} goes: {listed(one.users.all)}"
-    if mode is not None and gpu_users.all:
-        yield f"MIG mode of {unit.address.name} changes: {listed(gpu_users.all)}"
+    yield from insides.interrupts(unit, plan)
 
 
-def _disturbs(unit: Unit, plan: Arrangement, mode: bool | None) -> Mapping[Address, str]:
+def _disturbs(unit: Unit, plan: Arrangement) -> Mapping[Address, str]:
     found: dict[Address, str] = {}
-    if mode is not None:
-        found[unit.address] = f"MIG mode of {unit.address.name} changes"
     for one in plan.going:
         if one.made is not None:
             found[one.made] = f"slice {one.made.name} goes"
     for new in plan.create:
         found[unit.address.part(new.name)] = f"slice {unit.address.name}/{new.name} is created anew"
-    for name, one in plan.keep.items():
-        if not one.instance.devices:
-            found[unit.address.part(name)] = f"slice {unit.address.name}/{name} gets a new compute instance"
-    return found
+    return {**found, **insides.disturbs(unit, plan)}

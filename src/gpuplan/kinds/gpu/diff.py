@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuplan.kinds.gpu import changes, memory, users, words
-from gpuplan.kinds.gpu.arrange import Arrangement, arrange, everything_goes, only_ours_go, paired, standing
+from gpuplan.kinds.gpu import changes, memory, settings, users, words
+from gpuplan.kinds.gpu.arrange import (
+    Arrangement,
+    Standing,
+    arrange,
+    everything_goes,
+    kept,
+    only_ours_go,
+    paired,
+    standing,
+)
 from gpuplan.kinds.gpu.changes import UnitChange
+from gpuplan.kinds.gpu.compute import part_of
+from gpuplan.kinds.gpu.modes import Way, way
+from gpuplan.kinds.gpu.observed import Compute
 from gpuplan.kinds.gpu.placement import Shortage
-from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
+from gpuplan.kinds.gpu.profiles import Settled, settle
+from gpuplan.kinds.gpu.read import ObservedGpus
 from gpuplan.kinds.gpu.spec import GpuSpec, read_spec
 from gpuplan.kinds.gpu.units import Unit, resolve
 from gpuplan.model.address import Address
@@ -43,7 +56,8 @@ def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circ
         _wanted(unit, named, where.get(unit.resource), observed, circumstances, found)
     dropped = _Findings()
     claimed = {unit.gpu.uuid for unit in resolved.units}
-    for address, stated in _no_longer_wanted(where, circumstances.record).items():
+    wanted = {each.address: read_spec(each.spec) for each in desired}
+    for address, stated in _no_longer_wanted(wanted, circumstances.record).items():
         _dropped(address, stated, claimed, observed, circumstances, dropped)
     return Comparison(
         changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
@@ -64,88 +78,98 @@ def _wanted(
     found: _Findings,
 ) -> None:
     found.bindings[unit.address] = unit.gpu.uuid
-    if unit.spec.mig is None:
+    if unit.spec.states_nothing and not observed.left.get(unit.gpu.uuid):
         found.rests_on[unit.address] = digest(unit.gpu.uuid)
         return
     if isinstance(unit.gpu.instances, ProbeError):
         found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
         return
+    settled = (
+        settle(unit.spec.slices, unit.gpu, unit.address, where) if unit.gpu.supported else Settled(unit.spec.slices)
+    )
+    unit = unit.cut(settled.slices)
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
-    found.rests_on[unit.address] = _seen(unit.gpu)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
-    pairs = paired(unit, live, named)
+    found.rests_on[unit.address] = _seen(unit)
+    turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     plan: Arrangement | Shortage | None = None
-    if faults := [*_faults(unit, gpu_users, where)]:
+    if faults := [*_faults(unit, where), *settled.faults]:
         found.diagnostics.extend(faults)
-    elif unit.spec.mig == "disabled":
-        plan = everything_goes(live)
     else:
-        plan = arrange(unit, live, pairs, circumstances.record)
+        plan = _arranged(unit, live, named, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
     if not isinstance(plan, Arrangement):
-        plan = Arrangement(keep=pairs)
-        _bind(unit, plan, found)
+        _bind(unit, kept(unit, paired(unit, live, named)), found)
         return
     _bind(unit, plan, found)
-    wants_on = unit.spec.mig != "disabled"
-    mode = wants_on if unit.gpu.supported and wants_on != unit.gpu.current else None
-    _take(unit, plan, mode, gpu_users, circumstances, found)
+    _take(unit, plan, turning, gpu_users, circumstances, found)
+
+
+def _arranged(
+    unit: Unit, live: Sequence[Standing], named: Collection[Address], turning: Way, record: Record
+) -> Arrangement | Shortage:
+    if turning.clears:
+        fresh = arrange(unit, (), named, record)
+        return replace(fresh, going=tuple(live)) if isinstance(fresh, Arrangement) else fresh
+    if unit.spec.mig is None:
+        return Arrangement()
+    return everything_goes(live) if unit.spec.mig == "disabled" else arrange(unit, live, named, record)
 
 
 def _take(
     unit: Unit,
     plan: Arrangement,
-    mode: bool | None,
+    turning: Way,
     gpu_users: users.Users,
     circumstances: Circumstances,
     found: _Findings,
     forgets: bool = False,
 ) -> None:
-    if (mode is not None or plan.going) and isinstance(unit.gpu.processes, ProbeError):
+    if (turning.disrupts or plan.going) and isinstance(unit.gpu.processes, ProbeError):
         found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.processes, "GPU processes")))
         return
-    found.unmanaged.extend(changes.in_the_way(unit, plan, mode, gpu_users))
+    found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
     if not forgets:
         found.unmanaged.extend(changes.bystanders(unit, plan))
-    change = changes.change_of(unit, plan, mode, circumstances.record, gpu_users, forgets)
+    change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
     if change.steps:
         found.changes.setdefault(unit.resource, []).append(change)
 
 
-def _faults(unit: Unit, gpu_users: users.Users, where: Location | None) -> Iterator[Diagnostic]:
+def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
     gpu = unit.gpu
-    if not gpu.supported:
-        if unit.spec.mig != "disabled":
-            yield words.no_mig(unit.address, gpu, where)
-        return
-    if gpu.current != gpu.pending:
-        yield words.needs_reset(unit.address, gpu, gpu_users.all)
-    for each in unit.spec.slices:
-        if gpu.profile(each.profile) is None:
-            yield words.unknown_profile(unit.address, each.name, each.profile, gpu, where)
+    yield from settings.faults(unit.address, unit.spec.settings, gpu, where)
+    if not gpu.supported and unit.spec.wants_mig:
+        yield words.no_mig(unit.address, gpu, where)
 
 
 def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
+    """Each slice, or each compute instance of one that has several, to the MIG device that it is or will be."""
     for each in unit.spec.slices:
-        one = plan.keep.get(each.name)
-        later = Later(f"slice {unit.address.name}/{each.name}")
-        found.bindings[unit.address.part(each.name)] = (
-            one.instance.devices[0] if one is not None and one.instance.devices else later
-        )
+        slice_, one = unit.address.part(each.name), plan.keep.get(each.name)
+        if one is None:
+            there: Sequence[Compute | None] = [None] * len(each.compute or (0,))
+        else:
+            there = one.inside(each).there
+        for number, device in enumerate(there):
+            part = part_of(slice_, number, there)
+            found.bindings[part] = device.uuid if device is not None else Later(f"slice {part.name}")
 
 
-def _no_longer_wanted(wanted: Collection[Address], record: Record) -> dict[Address, GpuSpec]:
+def _no_longer_wanted(wanted: Mapping[Address, GpuSpec], record: Record) -> dict[Address, GpuSpec]:
     """Recorded resources that are not wanted, and GPUs on which an apply began that never came to its end."""
     stated = {
-        address: replace(read_spec(recorded.spec), mig=None)
+        address: replace(read_spec(recorded.spec), mig=None, settings=settings.Settings())
         for address, recorded in record.resources.items()
         if address.kind == "gpu" and address not in wanted
     }
-    known = [*wanted, *stated]
+    several = [*(each for each, spec in wanted.items() if spec.select == "all")]
+    several += [each for each, spec in stated.items() if spec.select == "all"]
     for unit in record.remembered:
         uuid = memory.uuid_of(record, unit)
-        if uuid is not None and not any(unit == each or _is_one_of(unit, each) for each in known):
+        known = unit in wanted or unit in stated or any(_is_one_of(unit, each) for each in several)
+        if uuid is not None and not known:
             stated[unit] = GpuSpec(("uuid", uuid), None)
     return stated
 
@@ -168,6 +192,7 @@ def _dropped(
             found.unknown.append(Unknown(address, words.lost(address, observed.lost[0])))
         if gpu is None or uuid in claimed:
             continue
+        claimed.add(uuid)
         if isinstance(gpu.instances, ProbeError):
             found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
             continue
@@ -177,10 +202,13 @@ def _dropped(
 def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, found: _Findings) -> None:
     plan = only_ours_go(standing(unit.gpu, observed, circumstances.record, circumstances.plan))
     turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(circumstances.record, unit.gpu.uuid) is False
-    mode = False if turns_off and not plan.strange else None
-    found.rests_on[unit.address] = _seen(unit.gpu)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan)
-    _take(unit, plan, mode, gpu_users, circumstances, found, forgets=True)
+    before = memory.found_settings(circumstances.record, unit.gpu.uuid)
+    turning = way(
+        unit.gpu, False if turns_off and not plan.strange else None, before, observed.left.get(unit.gpu.uuid, ())
+    )
+    found.rests_on[unit.address] = _seen(unit)
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
+    _take(unit, plan, turning, gpu_users, circumstances, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:
@@ -198,9 +226,10 @@ def _is_one_of(unit: Address, resource: Address) -> bool:
 
 def _changes(found: _Findings, action: Action) -> Iterator[Change]:
     for address, units in found.changes.items():
+        replaced = action is Action.UPDATE and any(unit.replaced for unit in units)
         yield Change(
             address,
-            action,
+            Action.REPLACE if replaced else action,
             fields=tuple(each for unit in units for each in unit.fields),
             reasons=tuple(each for unit in units for each in unit.reasons),
             interrupts=tuple(each for unit in units for each in unit.interrupts),
@@ -209,13 +238,16 @@ def _changes(found: _Findings, action: Action) -> Iterator[Change]:
         )
 
 
-def _seen(gpu: Gpu) -> str:
+def _seen(unit: Unit) -> str:
     """Digest of what a comparison rests on; who runs on it comes and goes and is looked at again before each act."""
+    gpu = unit.gpu
+    now = settings.observed(gpu).stated
     live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
     return digest(
         {
             "uuid": gpu.uuid,
             "mig": [gpu.current, gpu.pending],
             "slices": [[each.profile, each.start, each.size, *each.devices] for each in live],
+            **{name: now.get(name) for name in unit.spec.settings.stated},
         }
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.kinds.gpu.read import Gpu, Instance, instance_at
+from gpuplan.kinds.gpu.observed import Gpu, Instance, instance_at
+from gpuplan.kinds.gpu.settings import Settings, observed, read_settings
 from gpuplan.model.address import Address
 from gpuplan.model.record import Record
 from gpuplan.model.value import Json, JsonObject
@@ -20,6 +21,8 @@ class MadeSlice:
     """UUID of the GPU."""
     profile: str
     start: int
+    computes: tuple[int, ...] | None = None
+    """Ids of its compute instances by number; None where they are not remembered."""
 
     @property
     def name(self) -> str:
@@ -27,14 +30,15 @@ class MadeSlice:
         return self.part.name.rpartition("/")[2]
 
 
-def slice_fact(gpu: str, profile: str, start: int, size: int) -> JsonObject:
-    """What is remembered of a slice."""
-    return {"gpu": gpu, "profile": profile, "start": start, "size": size}
+def slice_fact(gpu: str, profile: str, start: int, size: int, computes: Sequence[int] | None = None) -> JsonObject:
+    """What is remembered of a slice; `computes` are the ids of its compute instances by number."""
+    ids: JsonObject = {} if computes is None else {"computes": list(computes)}
+    return {"gpu": gpu, "profile": profile, "start": start, "size": size, **ids}
 
 
-def gpu_fact(uuid: str, found_on: bool) -> JsonObject:
-    """What is remembered of a GPU: which one it was, and whether MIG mode was on before gpuplan came."""
-    return {"uuid": uuid, "found": {"mig": found_on}}
+def gpu_fact(uuid: str, found: Json) -> JsonObject:
+    """What is remembered of a GPU: which one it was, and MIG mode and settings as they were before gpuplan came."""
+    return {"uuid": uuid, "found": found}
 
 
 def made_slices(record: Record) -> tuple[MadeSlice, ...]:
@@ -42,13 +46,13 @@ def made_slices(record: Record) -> tuple[MadeSlice, ...]:
     return tuple(_made(record))
 
 
-def made_on(record: Record, gpu: Gpu) -> Mapping[int, Address]:
-    """Ids of the live instances of a GPU that this plan file made, with the address under which each was made."""
-    found: dict[int, Address] = {}
+def made_on(record: Record, gpu: Gpu) -> Mapping[int, MadeSlice]:
+    """Ids of the live instances of a GPU that this plan file made, with what is remembered of each."""
+    found: dict[int, MadeSlice] = {}
     for made in made_slices(record):
         instance = instance_at(gpu, made.profile, made.start) if made.gpu == gpu.uuid else None
         if instance is not None:
-            found.setdefault(instance.id, made.part)
+            found.setdefault(instance.id, made)
     return found
 
 
@@ -60,7 +64,7 @@ def gone(record: Record, unit: Address, gpu: Gpu, wanted: Collection[Address]) -
     return tuple(
         made
         for made in made_slices(record)
-        if unit.covers(made.part)
+        if made.part == unit.part(made.name)
         and made.part not in wanted
         and (made.gpu != gpu.uuid or instance_at(gpu, made.profile, made.start) is None)
     )
@@ -74,11 +78,25 @@ def uuid_of(record: Record, unit: Address) -> str | None:
 
 def found_on(record: Record, uuid: str) -> bool | None:
     """Whether MIG mode was on when gpuplan first changed this GPU; None where it never did."""
-    for fact in record.remembered.values():
-        found = fact.get("found")
-        if fact.get("uuid") == uuid and isinstance(found, Mapping):
-            return bool(found.get("mig"))
-    return None
+    found = _found(record, uuid)
+    return bool(found["mig"]) if "mig" in found else None
+
+
+def found_settings(record: Record, uuid: str) -> Settings:
+    """The settings of this GPU that gpuplan changed, as they were before; None for those that it never touched."""
+    return read_settings(_found(record, uuid))
+
+
+def as_found(record: Record, gpu: Gpu, wanted: Settings) -> JsonObject:
+    """What to remember of a GPU as it was found: MIG mode and each stated setting; what was found first stands."""
+    now = observed(gpu).stated
+    seen = {name: now[name] for name in wanted.stated if name in now}
+    return {"mig": gpu.current, **seen, **_found(record, gpu.uuid)}
+
+
+def _found(record: Record, uuid: str) -> JsonObject:
+    facts = (fact.get("found") for fact in record.remembered.values() if fact.get("uuid") == uuid)
+    return next((found for found in facts if isinstance(found, Mapping)), {})
 
 
 def describe(instance: Instance) -> str:
@@ -89,8 +107,15 @@ def describe(instance: Instance) -> str:
 def _made(record: Record) -> Iterator[MadeSlice]:
     for part, fact in record.remembered.items():
         gpu, profile, start = fact.get("gpu"), fact.get("profile"), fact.get("start")
-        if part.kind == "gpu" and isinstance(gpu, str) and isinstance(profile, str) and _is_number(start):
-            yield MadeSlice(part, gpu, profile, int(str(start)))
+        ours = part.kind == "gpu" and not fact.get("adopted")
+        if ours and isinstance(gpu, str) and isinstance(profile, str) and _is_number(start):
+            yield MadeSlice(part, gpu, profile, int(str(start)), _computes(fact.get("computes")))
+
+
+def _computes(stated: Json) -> tuple[int, ...] | None:
+    if isinstance(stated, str) or not isinstance(stated, Sequence):
+        return None
+    return tuple(int(str(each)) for each in stated if _is_number(each))
 
 
 def _is_number(value: Json) -> bool:

@@ -6,55 +6,18 @@ import enum
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from dataclasses import dataclass, field
 
-Place: TypeAlias = tuple[int, int]
-"""(start, size) in memory slices."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What placement needs to know of one profile."""
-
-    name: str
-    slices: int
-    """Compute slices."""
-    instances: int
-    """How many the GPU holds at most."""
-    placements: tuple[Place, ...]
-
-    @property
-    def size(self) -> int:
-        """Memory slices that one instance takes."""
-        return max(size for _, size in self.placements)
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """What a GPU offers."""
-
-    shapes: tuple[Shape, ...]
-
-    @cached_property
-    def by_name(self) -> Mapping[str, Shape]:
-        """Profile name → shape."""
-        return {shape.name: shape for shape in self.shapes}
-
-    @cached_property
-    def compute(self) -> int:
-        """Compute slices of the whole GPU."""
-        return max(shape.slices for shape in self.shapes)
-
-    @cached_property
-    def memory(self) -> int:
-        """Memory slices of the whole GPU."""
-        return max(start + size for shape in self.shapes for start, size in shape.placements)
+from gpuplan.kinds.gpu.geometry import Geometry, Place
+from gpuplan.kinds.gpu.search import Packing, Table, cells, table_of
+from gpuplan.kinds.gpu.shortage import shortages
 
 
 class Hold(enum.IntEnum):
-    """What speaks for leaving a live instance alone; one of a higher rank outweighs any number of a lower one."""
+    """What speaks for leaving a live instance alone; one of a higher rank outweighs any number of a lower one.
+
+    An unmanaged one outweighs one that serves our own containers: those follow, while it is not ours to take.
+    """
 
     IDLE = 0
     SERVING = 1
@@ -75,8 +38,10 @@ class Live:
     hold: Hold = Hold.IDLE
     name: str | None = None
     """The wanted slice that it already is."""
+    free: bool = False
+    """It may become any wanted slice of its profile."""
     leaves: bool = False
-    """Ours and no longer wanted: it goes in any case."""
+    """Ours, and goes unless it becomes a wanted slice."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +58,13 @@ class Wanted:
 class Layout:
     """The answer: everything that is not named stays where it is."""
 
+    keep: Mapping[str, Live]
+    """Wanted slice → the live instance that it is."""
     destroy: tuple[Live, ...]
     create: Mapping[str, Place]
     """Wanted slice → where it is created."""
+    short: str = field(default="", compare=False)
+    """Where an instance that is not ours to take must go: what would be short if all of those stayed."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +75,8 @@ class Shortage:
     """“memory slices 11/8”."""
     fitting: tuple[str, ...]
     """Those that do fit, taken in the order written."""
+    surplus: tuple[str, ...]
+    """The others."""
 
 
 def solve(geometry: Geometry, live: Sequence[Live], wanted: Sequence[Wanted]) -> Layout | Shortage:
@@ -114,141 +85,154 @@ def solve(geometry: Geometry, live: Sequence[Live], wanted: Sequence[Wanted]) ->
     First: no busy instance goes if any layout spares it, then no unmanaged one, then none that serves, then the fewest.
     Then: slices come back to where they were; then the largest profiles stay placeable; then the lowest starts.
     """
-    if short := _short_of(geometry, wanted):
-        return Shortage(short, _fitting(geometry, wanted))
-    leaving = tuple(each for each in live if each.leaves)
-    staying = [each for each in live if not each.leaves]
-    for going_sets in _by_cost(staying):
-        found = [
-            (_merit(geometry, stay, placed, wanted), Layout(leaving + going, placed))
-            for going in going_sets
-            for stay in (tuple(each for each in staying if each not in going),)
-            for placed in _placed(geometry, stay, wanted)
-        ]
-        if found:
-            return min(found, key=lambda pair: pair[0])[1]
-    return Shortage("no arrangement of their placements", _fitting(geometry, wanted))
+    short = shortages(geometry, [each.profile for each in wanted])
+    return _lacking(geometry, wanted, short) if short else _Solver(geometry, live, wanted).solve()
 
 
 def place(geometry: Geometry, live: Sequence[Live], wanted: Sequence[Wanted]) -> Mapping[str, Place] | None:
     """Places for the wanted slices beside all live instances, none of which goes; None where there are none."""
-    found = [(_merit(geometry, live, placed, wanted), placed) for placed in _placed(geometry, live, wanted)]
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+    fixed = [Live(each.profile, each.start, each.size, Hold.BUSY) for each in live]
+    if shortages(geometry, [each.profile for each in wanted]):
+        return None
+    found = _Solver(geometry, fixed, wanted).solve()
+    return found.create if isinstance(found, Layout) and not found.destroy else None
 
 
-def _short_of(geometry: Geometry, wanted: Sequence[Wanted]) -> str:
-    shapes = [geometry.by_name[each.profile] for each in wanted]
-    for shape, count in Counter(shapes).items():
-        if count > shape.instances:
-            return f"instances of {shape.name} {count}/{shape.instances}"
-    compute, memory = sum(shape.slices for shape in shapes), sum(shape.size for shape in shapes)
-    if memory > geometry.memory:
-        return f"memory slices {memory}/{geometry.memory}"
-    if compute > geometry.compute:
-        return f"compute slices {compute}/{geometry.compute}"
-    return ""
+@dataclass(frozen=True)
+class _Option:
+    """One set of instances that stays, with what it leaves to be made."""
+
+    going: tuple[Live, ...]
+    taken: int
+    used: int
+    adopted: tuple[Live, ...]
+    missing: tuple[str, ...]
+    """Profiles."""
+    names: tuple[Wanted, ...]
+    """The wanted slices that are none of those that stay under their name."""
 
 
-def _fitting(geometry: Geometry, wanted: Sequence[Wanted]) -> tuple[str, ...]:
+class _Solver:
+    def __init__(self, geometry: Geometry, live: Sequence[Live], wanted: Sequence[Wanted]) -> None:
+        self._geometry = geometry
+        self._table: Table = table_of(geometry)
+        self._wanted = wanted
+        self._forced = tuple(each for each in live if each.leaves and not each.free and each.name is None)
+        # Under their own name, then ours, then what speaks most for being left alone: who comes first is adopted first.
+        self._live = sorted(
+            (each for each in live if each not in self._forced),
+            key=lambda each: (each.name is None, not each.leaves, -each.hold, each.start),
+        )
+
+    def solve(self) -> Layout | Shortage:
+        for subsets in self._by_cost():
+            options = [option for subset in subsets if (option := self._option(subset))]
+            if (layout := self._best(options)) is not None:
+                return layout
+        return _lacking(self._geometry, self._wanted, "no arrangement of their placements")
+
+    def _by_cost(self) -> Iterator[list[int]]:
+        """Every set of instances that could go, as bits, the cheapest first, those of equal cost together."""
+        costs = [0]
+        for each in self._live:  # at most sixteen of each hold, so that holds are the digits of a number
+            costs += [cost + (1 << 4 * each.hold) for cost in costs]
+        for _, group in itertools.groupby(sorted(range(len(costs)), key=costs.__getitem__), key=costs.__getitem__):
+            yield list(group)
+
+    def _option(self, subset: int) -> _Option | None:
+        """What is left where these go; None where what stays cannot, or what is missing does not fit by its numbers."""
+        going = [each for number, each in enumerate(self._live) if subset >> number & 1]
+        stay = [each for number, each in enumerate(self._live) if not subset >> number & 1]
+        named = {each.name for each in stay}
+        names = tuple(each for each in self._wanted if each.name not in named)
+        open_ = Counter(each.profile for each in names)
+        adopted: list[Live] = []
+        taken = used = 0
+        for each in stay:
+            taken |= cells(each.start, each.size)
+            used += self._table.draws.get(each.profile, 0)
+            if each.free and open_[each.profile]:
+                open_[each.profile] -= 1
+                adopted.append(each)
+            elif each.leaves and each.name is None:
+                return None
+        missing = tuple(open_.elements())
+        used += sum(self._table.draws[profile] for profile in missing)
+        if not self._table.affords(used, missing):
+            return None
+        return _Option((*self._forced, *going), taken, used, tuple(adopted), missing, names)
+
+    def _best(self, options: Iterable[_Option]) -> Layout | None:
+        best: tuple[tuple[int, tuple[int, ...]], _Option, Packing] | None = None
+        for option in options:
+            moves = _Moves(option)
+            for packing in self._table.packings(option.missing, self._table.whole & ~option.taken):
+                taken = option.taken
+                for profile, start in packing:
+                    taken |= cells(start, self._geometry.by_name[profile].size)
+                merit = moves.after(packing), tuple(-more for more in self._table.room(taken, option.used))
+                if best is None or merit < best[0]:
+                    best = merit, option, packing
+        return None if best is None else self._layout(best[1], best[2])
+
+    def _layout(self, option: _Option, packing: Packing) -> Layout:
+        own = {each.name: each for each in self._live if each.name is not None and each not in option.going}
+        keep, create = _assigned(option, packing)
+        places = {
+            name: (start, dict(self._geometry.by_name[profile].placements)[start])
+            for name, (profile, start) in create.items()
+        }
+        strange = any(each.hold >= Hold.UNMANAGED and not each.leaves for each in option.going)
+        return Layout({**own, **keep}, option.going, places, self._short() if strange else "")
+
+    def _short(self) -> str:
+        """What is short where only those go that are ours to take."""
+        subset = sum(1 << number for number, each in enumerate(self._live) if each.hold < Hold.UNMANAGED or each.leaves)
+        stay = [each for number, each in enumerate(self._live) if not subset >> number & 1]
+        names = Counter(each.profile for each in self._wanted if each.name not in {one.name for one in stay})
+        names -= Counter(each.profile for each in stay if each.free)
+        known = [each for each in stay if each.profile in self._geometry.by_name]
+        other = sum(each.size for each in stay if each.profile not in self._geometry.by_name)
+        short = shortages(self._geometry, [*(each.profile for each in known), *names.elements()], other)
+        return short or f"a place for {' and '.join(sorted(names))}"
+
+
+class _Moves:
+    """Counts slices that do not come back to where they were."""
+
+    def __init__(self, option: _Option) -> None:
+        wishes = [(each.profile, each.preferred) for each in option.names if each.preferred is not None]
+        self._total, self._wishes = len(wishes), set(wishes)
+        self._kept = {(each.profile, each.start) for each in option.adopted}
+
+    def after(self, packing: Packing) -> int:
+        """How many, where the missing ones are made so; a place is given to one slice only."""
+        return self._total - len(self._wishes & (self._kept | set(packing))) if self._total else 0
+
+
+def _assigned(option: _Option, packing: Packing) -> tuple[dict[str, Live], dict[str, tuple[str, int]]]:
+    """Who is what: at its old place whoever can; then those that stand go first, in the order written."""
+    adopted = {(each.profile, each.start): each for each in option.adopted}
+    pool = [*adopted, *packing]
+    given: dict[str, tuple[str, int]] = {}
+    for each in option.names:
+        if (old := (each.profile, each.preferred)) in pool:
+            given[each.name] = next(one for one in pool if one == old)
+            pool.remove(given[each.name])
+    for each in option.names:
+        if each.name not in given:
+            given[each.name] = next(one for one in pool if one[0] == each.profile)
+            pool.remove(given[each.name])
+    keep = {name: adopted[one] for name, one in given.items() if one in adopted}
+    return keep, {name: one for name, one in given.items() if name not in keep}
+
+
+def _lacking(geometry: Geometry, wanted: Sequence[Wanted], short: str) -> Shortage:
     kept: list[Wanted] = []
     for each in wanted:
-        trial = [*kept, each]
-        if not _short_of(geometry, trial) and next(_placed(geometry, (), trial), None) is not None:
-            kept = trial
-    return tuple(each.name for each in kept)
-
-
-def _by_cost(staying: Sequence[Live]) -> Iterator[list[tuple[Live, ...]]]:
-    """Every set of instances that could go, the cheapest first, those of equal cost together."""
-    subsets = [chosen for count in range(len(staying) + 1) for chosen in itertools.combinations(staying, count)]
-    subsets.sort(key=_cost)
-    for _, group in itertools.groupby(subsets, key=_cost):
-        yield list(group)
-
-
-def _cost(going: Sequence[Live]) -> tuple[int, ...]:
-    holds = Counter(each.hold for each in going)
-    return tuple(holds[hold] for hold in sorted(Hold, reverse=True))
-
-
-def _placed(geometry: Geometry, stay: Sequence[Live], wanted: Sequence[Wanted]) -> Iterator[dict[str, Place]]:
-    """Every way to place what is missing beside what stays; of ways that differ only in who stands where, the best."""
-    names = {each.name for each in stay}
-    missing = [each for each in wanted if each.name not in names]
-    if _too_many(geometry, stay, missing):
-        return
-    counts = Counter(each.profile for each in missing)
-    shapes = sorted((geometry.by_name[name] for name in counts), key=lambda shape: (-shape.size, shape.name))
-    one_each = [shape for shape in shapes for _ in range(counts[shape.name])]
-    for places in _search(one_each, _taken(stay), None):
-        yield _named(missing, places)
-
-
-def _too_many(geometry: Geometry, stay: Sequence[Live], missing: Sequence[Wanted]) -> bool:
-    counts = Counter(each.profile for each in stay) + Counter(each.profile for each in missing)
-    known = {name: geometry.by_name[name] for name in counts if name in geometry.by_name}
-    too_many = any(counts[each.profile] > geometry.by_name[each.profile].instances for each in missing)
-    return too_many or sum(shape.slices * counts[name] for name, shape in known.items()) > geometry.compute
-
-
-def _search(
-    shapes: Sequence[Shape], taken: frozenset[int], before: tuple[Shape, int] | None
-) -> Iterator[tuple[tuple[str, Place], ...]]:
-    """(profile, place) for each shape; those of one profile by ascending start, since swaps are no other answer."""
-    if not shapes:
-        yield ()
-        return
-    first, *rest = shapes
-    lowest = before[1] if before is not None and before[0] == first else 0
-    for start, size in sorted(first.placements):
-        cells = frozenset(range(start, start + size))
-        if start >= lowest and not cells & taken:
-            for others in _search(rest, taken | cells, (first, start)):
-                yield ((first.name, (start, size)), *others)
-
-
-def _named(missing: Sequence[Wanted], places: Sequence[tuple[str, Place]]) -> dict[str, Place]:
-    """Who stands where: at its old place whoever can, the others by ascending start in the order written."""
-    free = {profile: sorted(place for name, place in places if name == profile) for profile, _ in places}
-    named: dict[str, Place] = {}
-    for each in missing:
-        old = next((place for place in free[each.profile] if place[0] == each.preferred), None)
-        if old is not None:
-            free[each.profile].remove(old)
-            named[each.name] = old
-    for each in missing:
-        if each.name not in named:
-            named[each.name] = free[each.profile].pop(0)
-    return named
-
-
-def _merit(
-    geometry: Geometry, stay: Sequence[Live], placed: Mapping[str, Place], wanted: Sequence[Wanted]
-) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Less is better: slices that are not where they were, room for more of each profile, starts."""
-    new = [each for each in wanted if each.name in placed]
-    moved = sum(each.preferred not in (None, placed[each.name][0]) for each in new)
-    profiles = Counter(each.profile for each in stay) + Counter(each.profile for each in new)
-    taken = _taken(stay) | frozenset(cell for start, size in placed.values() for cell in range(start, start + size))
-    largest_first = sorted(geometry.shapes, key=lambda shape: (-shape.size, -shape.slices, shape.name))
-    room = tuple(-_room(geometry, shape, profiles, taken) for shape in largest_first)
-    return moved, room, tuple(placed[each.name][0] for each in new)
-
-
-def _room(geometry: Geometry, shape: Shape, profiles: Counter[str], taken: frozenset[int]) -> int:
-    """How many more of one profile the GPU would hold."""
-    used = sum(geometry.by_name[name].slices * count for name, count in profiles.items() if name in geometry.by_name)
-    return min(_fit(shape, taken), (geometry.compute - used) // shape.slices, shape.instances - profiles[shape.name])
-
-
-def _fit(shape: Shape, taken: frozenset[int]) -> int:
-    """How many more have a place: windows of equal length, so taking the first free one each time is best."""
-    count, free_from = 0, 0
-    for start, size in sorted(shape.placements):
-        if start >= free_from and not taken & frozenset(range(start, start + size)):
-            count, free_from = count + 1, start + size
-    return count
-
-
-def _taken(live: Iterable[Live]) -> frozenset[int]:
-    return frozenset(cell for each in live for cell in range(each.start, each.start + each.size))
+        trial = [one.profile for one in (*kept, each)]
+        table = table_of(geometry)
+        if not shortages(geometry, trial) and table.packings(trial, table.whole):
+            kept.append(each)
+    fitting = tuple(each.name for each in kept)
+    return Shortage(short, fitting, tuple(each.name for each in wanted if each.name not in fitting))

@@ -3,113 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from gpuplan.kinds.gpu.observed import (
+    Compute,
+    Container,
+    Ecc,
+    Gpu,
+    Instance,
+    LostGpu,
+    ObservedGpus,
+    Power,
+    Process,
+    Profile,
+    instance_at,
+    slice_uuid,
+)
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
 
+__all__ = [
+    "Container",
+    "Ecc",
+    "Gpu",
+    "Instance",
+    "LostGpu",
+    "ObservedGpus",
+    "Power",
+    "Process",
+    "Profile",
+    "instance_at",
+    "read",
+    "slice_uuid",
+]
 
-@dataclass(frozen=True)
-class Profile:
-    """One GPU instance profile that a GPU offers."""
-
-    id: int
-    name: str
-    slices: int
-    memory_mib: int
-    instances: int
-    """How many the GPU holds at most."""
-    placements: tuple[tuple[int, int], ...] | None
-    """(start, size) in memory slices; None while MIG mode is off, since NVML then refuses to say."""
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One live GPU instance."""
-
-    id: int
-    profile_id: int
-    profile: str
-    start: int
-    size: int
-    devices: tuple[str, ...]
-    """UUIDs of the MIG devices of its compute instances; empty where it has none, which is a fault."""
-
-    def __str__(self) -> str:
-        return f"{self.profile} at {self.start}"
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process that has a GPU, or a slice of it, open."""
-
-    pid: int
-    name: str
-    instance: int | None
-    """Id of the GPU instance."""
-    container: str | None
-    """Full id of the container that it runs in."""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One physical GPU."""
-
-    index: int
-    uuid: str
-    pci: str
-    name: str
-    supported: bool
-    """It has MIG at all."""
-    current: bool
-    pending: bool
-    """MIG mode after the next reset; where it is not the current one the GPU waits for a reset."""
-    profiles: tuple[Profile, ...]
-    instances: tuple[Instance, ...] | ProbeError
-    processes: tuple[Process, ...] | ProbeError
-
-    def profile(self, name: str) -> Profile | None:
-        """The profile of that name on this GPU."""
-        return next((profile for profile in self.profiles if profile.name == name), None)
-
-
-@dataclass(frozen=True)
-class LostGpu:
-    """A GPU that is there and does not answer."""
-
-    index: int
-    error: ProbeError
-
-
-@dataclass(frozen=True)
-class Container:
-    """A running container, as far as it matters to GPUs."""
-
-    id: str
-    name: str
-    plan: str
-    """The plan file that made it; empty where none did."""
-    devices: tuple[str, ...]
-    """The GPUs and slices that it asked for, as written: UUIDs or indices."""
-    every: bool
-    """It asked for all GPUs."""
-
-
-@dataclass(frozen=True)
-class ObservedGpus:
-    """All GPUs of one node."""
-
-    node: str
-    gpus: tuple[Gpu, ...] = ()
-    lost: tuple[LostGpu, ...] = ()
-    error: ProbeError | None = None
-    """Why nothing is known of the GPUs."""
-    containers: Mapping[str, Container] = field(default_factory=dict)
-    """Running containers by id; empty where the engine did not answer, so that every holder counts as a stranger."""
-
-    def gpu(self, uuid: str) -> Gpu | None:
-        """The GPU of that UUID, if it was read."""
-        return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+GUESTS = ("passthrough", "vgpu")
+"""Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
 
 
 def read(snapshot: Snapshot) -> ObservedGpus:
@@ -118,13 +46,17 @@ def read(snapshot: Snapshot) -> ObservedGpus:
     probe = snapshot.probe("gpu")
     if probe.error is not None:
         return ObservedGpus(snapshot.node, error=probe.error, containers=containers)
+    host = _host(snapshot.probe("host"))
     try:
-        stated = [_object(each) for each in _list(_object(probe.value)["gpus"])]
+        value = _object(probe.value)
+        stated = [_object(each) for each in _list(value["gpus"])]
         return ObservedGpus(
             snapshot.node,
-            gpus=tuple(_gpu(each) for each in stated if "error" not in each),
+            gpus=tuple(_gpu(each, bool(host.get("hypervisor"))) for each in stated if "error" not in each),
             lost=tuple(LostGpu(_int(each["index"]), _error(each)) for each in stated if "error" in each),
             containers=containers,
+            modules=tuple(str(each) for each in _list(host.get("modules", []))),
+            left=_left(value.get("stopped_services") or []),
         )
     except (KeyError, TypeError, ValueError) as fault:
         unexpected = ProbeError(
@@ -133,20 +65,18 @@ def read(snapshot: Snapshot) -> ObservedGpus:
         return ObservedGpus(snapshot.node, error=unexpected, containers=containers)
 
 
-def slice_uuid(observed: ObservedGpus, gpu_uuid: str, profile: str, start: int) -> str | None:
-    """The UUID of the MIG device at that place; None where no such slice stands there or it has no compute instance."""
-    gpu = observed.gpu(gpu_uuid)
-    instance = None if gpu is None else instance_at(gpu, profile, start)
-    return instance.devices[0] if instance is not None and instance.devices else None
+def _host(probe: Probe) -> JsonObject:
+    return probe.value if probe.error is None and isinstance(probe.value, Mapping) else {}
 
 
-def instance_at(gpu: Gpu, profile: str, start: int) -> Instance | None:
-    """The live instance of that profile at that place."""
-    live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
-    return next((each for each in live if (each.profile, each.start) == (profile, start)), None)
+def _left(stopped: Json) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each in map(_object, _list(stopped)):
+        found[str(each["gpu"])] = (*found.get(str(each["gpu"]), ()), str(each["service"]))
+    return found
 
 
-def _gpu(stated: JsonObject) -> Gpu:
+def _gpu(stated: JsonObject, hypervisor: bool) -> Gpu:
     mig = _object(stated["mig"])
     return Gpu(
         index=_int(stated["index"]),
@@ -161,7 +91,45 @@ def _gpu(stated: JsonObject) -> Gpu:
         or tuple(_instance(_object(each)) for each in _list(stated["instances"])),
         processes=_or_error(stated["processes"])
         or tuple(_process(_object(each)) for each in _list(stated["processes"])),
+        holders=_holders(stated.get("holders")),
+        architecture=_text(stated.get("architecture")),
+        resettable=_resettable(_text(stated.get("virtualization")), hypervisor),
+        persistence=_flag(stated.get("persistence_mode")),
+        power=_power(stated),
+        compute_mode=_text(stated.get("compute_mode")),
+        ecc=_ecc(stated.get("ecc")),
     )
+
+
+def _holders(stated: Json) -> tuple[Process, ...]:
+    return tuple(_process(_object(each)) for each in stated) if isinstance(stated, list) else ()
+
+
+def _resettable(virtualization: str | None, hypervisor: bool) -> bool:
+    """NVML's word goes first; where it has none, a GPU under a hypervisor is taken to be passed through."""
+    return not hypervisor if virtualization is None else virtualization not in GUESTS
+
+
+def _power(stated: JsonObject) -> Power | None:
+    limit, bounds = stated.get("power_limit_mw"), stated.get("power_limits_mw")
+    if limit is None:
+        return None
+    if bounds is None:
+        return Power(_int(limit))
+    known = _object(bounds)
+    return Power(_int(limit), _int(known["default"]), _int(known["lowest"]), _int(known["highest"]))
+
+
+def _ecc(stated: Json) -> Ecc | None:
+    return None if stated is None else Ecc(bool(_object(stated)["current"]), bool(_object(stated)["pending"]))
+
+
+def _text(value: Json) -> str | None:
+    return None if value is None else str(value)
+
+
+def _flag(value: Json) -> bool | None:
+    return None if value is None else bool(value)
 
 
 def _profile(stated: JsonObject) -> Profile:
@@ -173,6 +141,7 @@ def _profile(stated: JsonObject) -> Profile:
         memory_mib=_int(stated["memory_mib"]),
         instances=_int(stated["instances"]),
         placements=None if placements is None else tuple(_pair(each) for each in _list(placements)),
+        engines=(_int(stated["decoders"]), _int(stated["encoders"]), _int(stated["jpeg"]), _int(stated["ofa"])),
     )
 
 
@@ -183,24 +152,26 @@ def _instance(stated: JsonObject) -> Instance:
         profile=str(stated["profile"]),
         start=_int(stated["start"]),
         size=_int(stated["size"]),
-        devices=tuple(_device(_object(each)) for each in _list(stated["compute_instances"])),
+        computes=tuple(_compute(_object(each)) for each in _list(stated["compute_instances"])),
     )
 
 
-def _device(stated: JsonObject) -> str:
+def _compute(stated: JsonObject) -> Compute:
     uuid = stated["uuid"]
     if not isinstance(uuid, str):
         raise TypeError(f"compute instance {stated['id']!r} has no UUID")
-    return uuid
+    return Compute(_int(stated["id"]), _int(stated["slices"]), uuid)
 
 
 def _process(stated: JsonObject) -> Process:
-    instance, container = stated.get("gpu_instance"), stated.get("container")
+    instance, compute, container = (stated.get(key) for key in ("gpu_instance", "compute_instance", "container"))
     return Process(
         pid=_int(stated["pid"]),
         name=str(stated.get("name") or "?"),
         instance=None if instance is None else _int(instance),
+        compute=None if compute is None else _int(compute),
         container=None if container is None else str(container),
+        service=str(stated.get("service") or ""),
     )
 
 

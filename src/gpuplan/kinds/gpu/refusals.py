@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuplan.kinds.gpu import users, words
 from gpuplan.kinds.gpu.read import Gpu, Instance, ObservedGpus
 from gpuplan.model.change import Step
@@ -14,6 +16,7 @@ _REMEDIES = {
     "no_permission": "Let gpuplan become root on the node: ansible_become: true.",
     "not_supported": "The driver does not allow this on this GPU; in a virtual machine ask whoever runs the host.",
     "moved": "Another slice stands there now: plan again.",
+    "no_tool": "Install nvidia-smi, which comes with the driver, or reboot the node.",
     "not_found": "It is not there any more: plan again.",
 }
 _LAST_REMEDY = "Look at the kernel's log on the node, then plan again."
@@ -36,13 +39,15 @@ def readable(step: Step, observed: ObservedGpus, uuid: str) -> Gpu:
     return gpu
 
 
-def refuse_if_held(step: Step, observed: ObservedGpus, gpu: Gpu, instance: Instance | None) -> None:
-    """Stop before the act while a process runs on the instance, or on the GPU where none is given.
+def refuse_if_held(
+    step: Step, observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None
+) -> None:
+    """Stop before the act while a process runs on the instance or that compute instance of it, or anywhere on the GPU.
 
     Raises:
         Problem: naming who runs there.
     """
-    running = users.running(observed, gpu, instance)
+    running = users.running(observed, gpu, instance, compute)
     if running:
         what = f"slice {instance}" if instance is not None else f"GPU {gpu.uuid}"
         detail = f"“{step.title}” was not begun: {words.listed(running)} still runs on the {what}."
@@ -51,8 +56,8 @@ def refuse_if_held(step: Step, observed: ObservedGpus, gpu: Gpu, instance: Insta
 
 def refused(step: Step, refusal: Refused, observed: ObservedGpus, gpu: Gpu) -> Diagnostic:
     """What the node answered to an act, with everybody who has the GPU open."""
-    running = users.running(observed, gpu, None)
-    held = f" The GPU is held by {words.listed(running)}." if running and refusal.code == "in_use" else ""
+    holding = users.holding(observed, gpu)
+    held = f" The GPU is held by {words.listed(holding)}." if holding and refusal.code == "in_use" else ""
     return Diagnostic(
         "The node refused to change the GPU",
         f"“{step.title}” failed: {refusal.text} ({refusal.code}).{held}",
@@ -63,10 +68,18 @@ def refused(step: Step, refusal: Refused, observed: ObservedGpus, gpu: Gpu) -> D
 
 def mode_did_not_change(step: Step, observed: ObservedGpus, gpu: Gpu, on: bool) -> Diagnostic:
     """MIG mode was set without an error and is still as it was."""
+    if gpu.pending == on and not gpu.resettable:
+        return words.needs_reboot(step.address, gpu)
     if gpu.pending == on:
-        running = users.running(observed, gpu, None)
-        return words.needs_reset(step.address, gpu, running)
+        return words.needs_reset(step.address, gpu, users.holding(observed, gpu))
     return did_not_converge(step, f"MIG mode of {gpu.uuid} is still {'off' if on else 'on'}")
+
+
+def reset_without_effect(step: Step, observed: ObservedGpus, gpu: Gpu) -> Diagnostic:
+    """The reset reported success, and what pended still does."""
+    waits = words.needs_reset(step.address, gpu, users.holding(observed, gpu))
+    undone = did_not_converge(step, f"{gpu.uuid} was not reset")
+    return replace(undone, detail=f"{undone.detail} {waits.detail}")
 
 
 def did_not_converge(step: Step, still: str) -> Diagnostic:

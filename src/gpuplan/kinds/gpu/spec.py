@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from gpuplan.intent.select import on_node, slice_names
+from gpuplan.catalog.profilename import parse_profile
+from gpuplan.intent.select import on_node, slices_of
+from gpuplan.kinds.gpu import services
+from gpuplan.kinds.gpu.settings import Settings, read_settings
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 from gpuplan.model.resource import Desired
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from gpuplan.model.inventory import Host
 
 SELECTORS = ("index", "uuid", "pci", "model")
-_PROFILE = re.compile(r"^\d+g\.\d+gb([+-][a-z]+(\.[a-z]+)?)?$")
-"""NVIDIA's names without the `Nc.` of a compute instance: 1g.10gb, 1g.24gb+me.all, 2g.48gb-me, 4g.96gb+gfx."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,26 @@ class SliceSpec:
     """One wanted slice."""
 
     name: str
-    profile: str
+    profile: str = ""
+    """As the plan file names it; on a certain GPU (`profiles.settle`) as that GPU names it. Empty where by memory."""
+    memory: int | None = None
+    """Bytes that it must hold."""
+    compute: tuple[int, ...] = ()
+    """Compute slices of each compute instance; empty where one fills the slice."""
+
+    @property
+    def wish(self) -> str:
+        """The size as it is stated: a profile, or “at least 20480 MiB”."""
+        return self.profile if self.memory is None else f"at least {-(-self.memory // 1024**2)} MiB"
+
+    def to_json(self) -> JsonObject:
+        """The form that is digested, recorded and saved; what is not stated is not in it."""
+        found: dict[str, Json] = {"name": self.name}
+        if self.memory is not None:
+            found["memory"] = self.memory
+        else:
+            found["profile"] = self.profile
+        return {**found, "compute": list(self.compute)} if self.compute else found
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,19 @@ class GpuSpec:
     """(selector, value), or every GPU of the node."""
     mig: Literal["disabled"] | tuple[SliceSpec, ...] | None
     """None: MIG is left alone."""
+    settings: Settings = field(default_factory=Settings)
+    stop_services: tuple[str, ...] = ()
+    """Services that may be stopped while the GPU is reset."""
+
+    @property
+    def states_nothing(self) -> bool:
+        """It only says which GPU it is."""
+        return self.mig is None and not self.settings.stated
+
+    @property
+    def wants_mig(self) -> bool | None:
+        """MIG mode as it is to be; None leaves it alone."""
+        return None if self.mig is None else self.mig != "disabled"
 
     @property
     def slices(self) -> tuple[SliceSpec, ...]:
@@ -47,12 +79,11 @@ class GpuSpec:
 
     def to_json(self) -> JsonObject:
         """The form that is digested, recorded and saved."""
-        mig: Json = (
-            [{"name": each.name, "profile": each.profile} for each in self.mig]
-            if isinstance(self.mig, tuple)
-            else self.mig
-        )
-        return {"select": "all" if self.select == "all" else {self.select[0]: self.select[1]}, "mig": mig}
+        mig: Json = [each.to_json() for each in self.mig] if isinstance(self.mig, tuple) else self.mig
+        select: Json = "all" if self.select == "all" else {self.select[0]: self.select[1]}
+        settings: JsonObject = {"settings": self.settings.to_json()} if self.settings.stated else {}
+        stops: JsonObject = {"stop_services": list(self.stop_services)} if self.stop_services else {}
+        return {"select": select, "mig": mig, **settings, **stops}
 
 
 def read_spec(stated: JsonObject) -> GpuSpec:
@@ -65,7 +96,12 @@ def read_spec(stated: JsonObject) -> GpuSpec:
     if mig is not None and mig != "disabled" and (isinstance(mig, str) or not isinstance(mig, Sequence)):
         raise ValueError(f"not the MIG section of a GPU: {mig!r}")
     slices = tuple(_read_slice(each) for each in mig) if isinstance(mig, Sequence) and mig != "disabled" else None
-    return GpuSpec(_read_select(select), "disabled" if mig == "disabled" else slices)
+    return GpuSpec(
+        _read_select(select),
+        "disabled" if mig == "disabled" else slices,
+        read_settings(stated.get("settings")),
+        services.read_names(stated.get("stop_services")),
+    )
 
 
 def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
@@ -81,7 +117,14 @@ def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
 def _read_slice(stated: Json) -> SliceSpec:
     if not isinstance(stated, Mapping):
         raise ValueError(f"not a slice: {stated!r}")
-    return SliceSpec(str(stated["name"]), str(stated["profile"]))
+    memory, compute = stated.get("memory"), stated.get("compute", ())
+    sizes = compute if isinstance(compute, Sequence) and not isinstance(compute, str) else ()
+    return SliceSpec(
+        str(stated["name"]),
+        str(stated["profile"]) if memory is None else "",
+        memory if isinstance(memory, int) else None,
+        tuple(int(str(size)) for size in sizes),
+    )
 
 
 def spec(plan: PlanFile, host: Host) -> Told:
@@ -95,7 +138,7 @@ def spec(plan: PlanFile, host: Host) -> Told:
         diagnostics.extend(faults)
         if any(fault.severity is Severity.ERROR for fault in faults):
             continue
-        wanted = GpuSpec(_select(gpu.select), _mig(gpu))
+        wanted = GpuSpec(_select(gpu.select), _mig(gpu), _settings(gpu), gpu.stop_services)
         desired.append(Desired(Address(host.name, "gpu", name), wanted.to_json(), where=plan.where("gpus", name)))
     return desired, diagnostics
 
@@ -110,7 +153,14 @@ def _select(select: Select | Literal["all"]) -> tuple[str, str | int] | Literal[
 def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
-    return tuple(SliceSpec(name, profile) for name, profile in slice_names(gpu.mig))
+    return tuple(
+        SliceSpec(name, each.profile or "", each.memory, tuple(int(size.rstrip("c")) for size in each.compute))
+        for name, each in slices_of(gpu.mig)
+    )
+
+
+def _settings(gpu: Gpu) -> Settings:
+    return Settings(gpu.persistence_mode, gpu.power_limit, gpu.compute_mode, gpu.ecc)
 
 
 def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
@@ -122,14 +172,14 @@ def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
             plan.where("gpus", name, "mig"),
             severity=Severity.WARNING,
         )
-    for part, profile in slice_names(gpu.mig):
-        if not _PROFILE.match(profile):
-            yield _no_profile(name, part, profile, plan.where("gpus", name, "mig", part.partition("[")[0]))
+    for part, stated in slices_of(gpu.mig):
+        if stated.profile is not None and parse_profile(stated.profile) is None:
+            yield _no_profile(name, part, stated.profile, plan.where("gpus", name, "mig", part.partition("[")[0]))
 
 
 def _no_profile(gpu: str, part: str, profile: str, where: Location) -> Diagnostic:
     return Diagnostic(
-        "Not the name of a GPU instance profile",
+        "Not the name of a MIG profile",
         f"The slice {part} of the GPU {gpu} has the profile {profile!r}.",
         "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me.",
         where,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gpuplan.catalog.boards import find_board
-from gpuplan.kinds.gpu import memory
+from gpuplan.kinds.gpu import insides, memory, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, New, Standing
+from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.units import Unit
 from gpuplan.kinds.gpu.words import listed
 from gpuplan.model.address import Address, parse_address
 from gpuplan.model.change import Step, Verb
-from gpuplan.model.value import Json
+from gpuplan.model.value import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,32 @@ class Makings:
     """Builds the steps of one GPU."""
 
     unit: Unit
-    found_on: bool
-    """Whether MIG mode was on before gpuplan first came."""
+    found: JsonObject
+    """MIG mode and settings as they were before gpuplan first came."""
     gone: tuple[memory.MadeSlice, ...] = ()
     """Slices to be forgotten, since they stand no more."""
     forgets: bool = False
     """The GPU is no longer in the plan file: with the last step everything about it is forgotten."""
     lingers: bool = False
     """What is remembered of it does not go with a recorded resource: it needs a step even where nothing else does."""
+    replaced: bool = False
+    """It is another GPU than at the last apply."""
 
-    def all(self, plan: Arrangement, mode: bool | None) -> tuple[Step, ...]:
-        """Every step from what stands to `plan`; `mode` is the MIG mode to be set, None where it stays."""
+    def all(self, plan: Arrangement, turning: Way) -> tuple[Step, ...]:
+        """Every step from what stands to `plan`; `turning` is what becomes of the GPU as a whole."""
         steps = [*self._remembers(plan), *self._destroys(plan)]
-        if mode is not None:
-            steps.append(self._mode(mode))
-        steps += [*self._repairs(plan), *(self._create(new) for new in plan.create)]
-        if self.lingers and not steps:
-            title = f"forget {self.unit.address.name}, on which nothing of ours is left"
-            steps.append(self._step("forget", Verb.DELETE, title, {"act": "remember", "forget": [], "remember": {}}))
+        steps += [self._whole(each) for each in whole.acts(self.unit, turning)]
+        steps += [*self._insides(plan), *(self._create(new, plan) for new in plan.create)]
+        if not steps and (self.lingers or self.replaced):
+            steps.append(self._only_remembers())
         return (*steps[:-1], self._last(steps[-1])) if steps and self.forgets else tuple(steps)
+
+    def _only_remembers(self) -> Step:
+        nothing: Mapping[str, Json] = {"act": "remember", "forget": [], "remember": {}}
+        name = self.unit.address.name
+        if self.lingers:
+            return self._step("forget", Verb.DELETE, f"forget {name}, on which nothing of ours is left", nothing)
+        return self._step("remember", Verb.UPDATE, f"remember that {name} is {self.unit.gpu.uuid}", nothing)
 
     def _last(self, step: Step) -> Step:
         arguments: dict[str, Json] = {**step.arguments, "forget_gpu": True}
@@ -47,17 +54,15 @@ class Makings:
     def _step(
         self, name: str, verb: Verb, title: str, arguments: Mapping[str, Json], **sets: tuple[Address, ...]
     ) -> Step:
-        common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found_on}
+        common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found}
         arguments = {**common, **arguments}
-        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, **sets)
+        lane = self.unit.address.name if self.unit.prefix else ""
+        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, lane, **sets)
 
-    def _mode(self, on: bool) -> Step:
-        board = find_board(self.unit.gpu.name)
-        resets = " (resets the GPU)" if board is not None and board.needs_reset_for_mode else ""
-        which = f" of {self.unit.address.name}" if self.unit.prefix else ""
-        title = f"turn MIG mode{which} {'on' if on else 'off'}{resets}"
+    def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)
-        return self._step("mode", Verb.UPDATE, title, {"act": "mode", "enabled": on}, makes=gpu, frees=gpu)
+        sets = {"makes": gpu, "frees": gpu} if act.turns else {"uses": gpu}
+        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.arguments}, **sets)
 
     def _destroys(self, plan: Arrangement) -> Iterator[Step]:
         made = tuple(self.unit.address.part(new.name) for new in plan.create)
@@ -80,15 +85,17 @@ class Makings:
                 frees=tuple(dict.fromkeys((part, *made))),
             )
 
-    def _create(self, new: New) -> Step:
+    def _create(self, new: New, plan: Arrangement) -> Step:
         part = self.unit.address.part(new.name)
         wanted = {each.name: each.profile for each in self.unit.spec.slices}
         arguments: Mapping[str, Json] = {
             "act": "create",
-            "slice": new.name,
+            "slice": str(part),
             "profile": new.profile,
             "start": new.start,
+            "compute": list(new.compute),
             "wanted": [[name, profile] for name, profile in wanted.items()],
+            "restore": [_restorable(one) for one in plan.going],
         }
         return self._step(
             f"create-{new.name}",
@@ -98,25 +105,16 @@ class Makings:
             makes=(part,),
         )
 
-    def _repairs(self, plan: Arrangement) -> Iterator[Step]:
-        for name, one in plan.keep.items():
-            if one.instance.devices:
-                continue
-            part = self.unit.address.part(name)
-            yield self._step(
-                f"create-{name}",
-                Verb.CREATE,
-                f"give slice {self.unit.called(name)} ({one.instance}) its compute instance",
-                {"act": "repair", "profile": one.instance.profile, "start": one.instance.start},
-                makes=(part,),
-            )
+    def _insides(self, plan: Arrangement) -> Iterator[Step]:
+        for each in insides.acts(self.unit, plan):
+            yield self._step(each.name, each.verb, each.title, each.arguments, makes=each.makes, frees=each.frees)
 
     def _remembers(self, plan: Arrangement) -> Iterator[Step]:
         """At most one step, which changes nothing of the GPU: slices under new names, and slices that are gone."""
         renamed = {name: one for name, one in renames(self.unit, plan).items() if one.made}
         facts: dict[str, Json] = {
             str(self.unit.address.part(name)): memory.slice_fact(
-                self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size
+                self.unit.gpu.uuid, one.instance.profile, one.instance.start, one.instance.size, one.known
             )
             for name, one in renamed.items()
         }
@@ -134,6 +132,19 @@ class Makings:
             makes=tuple(self.unit.address.part(name) for name in renamed),
             frees=tuple(parse_address(each) for each in old),
         )
+
+
+def _restorable(one: Standing) -> Json:
+    """What stood before a slice is created, to be put back where that fails."""
+    instance = one.instance
+    return {
+        "part": str(one.made) if one.made else None,
+        "profile": instance.profile,
+        "profile_id": instance.profile_id,
+        "start": instance.start,
+        "size": instance.size,
+        "compute": [each.slices for each in instance.computes],
+    }
 
 
 def renames(unit: Unit, plan: Arrangement) -> Mapping[str, Standing]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuplan.kinds.gpu import refusals
+from gpuplan.kinds.gpu.modes import Need
 from gpuplan.kinds.gpu.read import Gpu, ObservedGpus, read
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Problem, Refused
-from gpuplan.model.value import JsonObject
+from gpuplan.model.value import JsonObject, as_list
 
 Fact: TypeAlias = tuple[Address, JsonObject | None]
 """Something to be remembered of an address; None forgets."""
@@ -38,13 +39,27 @@ class Task:
         """An argument that is a number."""
         return int(str(self.step.arguments[key]))
 
+    def numbers(self, key: str) -> tuple[int, ...]:
+        """An argument that is a list of numbers; empty where it is not there."""
+        value = self.step.arguments.get(key)
+        return () if value is None else tuple(int(str(each)) for each in as_list(value))
+
+    def flag(self, key: str) -> bool | None:
+        """An argument that is true, false or left alone."""
+        value = self.step.arguments[key]
+        return None if value is None else bool(value)
+
+    def need(self, key: str) -> Need:
+        """An argument that says what something takes."""
+        return Need[self.text(key)]
+
     def look(self) -> tuple[ObservedGpus, Gpu]:
         """The node and the GPU as they are now; with the engine's word, so that holders have names.
 
         Raises:
             Problem: the GPU, its slices or its processes could not be read, or it is not there any more.
         """
-        observed = read(self.hands.look("gpu", "docker"))
+        observed = read(self.hands.look("gpu", "docker", "host"))
         return observed, refusals.readable(self.step, observed, self.uuid)
 
     def act(self, operation: str, **arguments: object) -> None:
@@ -59,11 +74,11 @@ class Task:
             observed, gpu = self.look()
             raise Problem(refusals.refused(self.step, refused, observed, gpu)) from refused
 
-    def still_wanted(self, gpu: Gpu) -> Iterator[tuple[str, str]]:
+    def still_wanted(self, gpu: Gpu, slice_: str) -> Iterator[tuple[str, str]]:
         """(slice, profile) of this slice and those wanted ones that have no live instance of their profile yet."""
         live = [each.profile for each in gpu.instances] if isinstance(gpu.instances, tuple) else []
         for pair in _pairs(self.step.arguments["wanted"]):
-            if pair[0] != self.text("slice") and pair[1] in live:
+            if pair[0] != slice_ and pair[1] in live:
                 live.remove(pair[1])
             else:
                 yield pair

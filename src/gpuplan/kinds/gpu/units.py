@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuplan.catalog.boards import find_board
 from gpuplan.kinds.gpu import memory, words
 from gpuplan.kinds.gpu.read import Gpu, ObservedGpus
-from gpuplan.kinds.gpu.spec import GpuSpec, read_spec
+from gpuplan.kinds.gpu.spec import GpuSpec, SliceSpec, read_spec
 from gpuplan.model.address import Address
 from gpuplan.model.change import Unknown
 from gpuplan.model.diagnostic import Diagnostic
@@ -33,6 +33,10 @@ class Unit:
     def prefix(self) -> str:
         """What goes before a field or step name, to tell the GPUs of one resource apart: ``[0].`` or nothing."""
         return f"{self.address.name.removeprefix(self.resource.name)}." if self.address != self.resource else ""
+
+    def cut(self, slices: tuple[SliceSpec, ...]) -> Unit:
+        """The same with its slices as this GPU has them."""
+        return replace(self, spec=replace(self.spec, mig=slices)) if isinstance(self.spec.mig, tuple) else self
 
     def called(self, name: str) -> str:
         """How a slice is called in a title: by its name, and its GPU where the resource has several."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
+from gpuplan.kinds.gpu import holders
+from gpuplan.kinds.gpu.observed import Compute, Container, Gpu, Instance, ObservedGpus, Process
 from gpuplan.kinds.gpu.placement import Hold
-from gpuplan.kinds.gpu.read import Container, Gpu, Instance, ObservedGpus, Process
 from gpuplan.model.snapshot import ProbeError
 
 
@@ -16,10 +17,12 @@ class Users:
 
     ours: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
+    """Who keeps a GPU from being reset and computes nothing: daemons, monitors, kernel modules."""
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Everybody."""
+        """Everybody who uses it."""
         return (*self.ours, *self.strangers)
 
     def hold(self, made: bool) -> Hold:
@@ -38,17 +41,36 @@ def of_instance(observed: ObservedGpus, gpu: Gpu, instance: Instance, plan: str)
     return _users(running, given, observed, plan)
 
 
-def of_gpu(observed: ObservedGpus, gpu: Gpu, plan: str) -> Users:
-    """Who uses a GPU or any slice of it."""
+def of_compute(observed: ObservedGpus, gpu: Gpu, instance: Instance, compute: Compute, plan: str) -> Users:
+    """Who uses one compute instance of a slice."""
+    place = (instance.id, compute.id)
+    running = [each for each in _processes(gpu) if (each.instance, each.compute) == place]
+    given = [each for each in observed.containers.values() if compute.uuid in each.devices]
+    return _users(running, given, observed, plan)
+
+
+def of_gpu(observed: ObservedGpus, gpu: Gpu, plan: str, stops: Collection[str] = ()) -> Users:
+    """Who uses a GPU or any slice of it, and who holds it beside them; `stops` are services that will be stopped."""
     names = {gpu.uuid, str(gpu.index), *_devices(gpu)}
     given = [each for each in observed.containers.values() if each.every or set(each.devices) & names]
-    return _users(_processes(gpu), given, observed, plan)
+    found = _users(_processes(gpu), given, observed, plan)
+    return replace(found, holders=holders.of(observed, gpu, found.all, stops))
 
 
-def running(observed: ObservedGpus, gpu: Gpu, instance: Instance | None) -> tuple[str, ...]:
-    """Whose processes run on an instance, or anywhere on the GPU where none is given."""
-    there = [each for each in _processes(gpu) if instance is None or each.instance == instance.id]
+def running(observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None) -> tuple[str, ...]:
+    """Whose processes run on an instance, or on one compute instance of it, or anywhere on the GPU."""
+    there = [
+        each
+        for each in _processes(gpu)
+        if (instance is None or each.instance == instance.id) and (compute is None or each.compute == compute)
+    ]
     return _users(there, (), observed, "").strangers
+
+
+def holding(observed: ObservedGpus, gpu: Gpu) -> tuple[str, ...]:
+    """Everybody who keeps a GPU from being reset: whose processes run on it, daemons, kernel modules."""
+    there = running(observed, gpu, None)
+    return (*there, *holders.of(observed, gpu, there, ()))
 
 
 def _processes(gpu: Gpu) -> tuple[Process, ...]:

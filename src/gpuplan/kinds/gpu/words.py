@@ -11,7 +11,9 @@ from gpuplan.model.diagnostic import Diagnostic, Location
 if TYPE_CHECKING:
     from gpuplan.kinds.gpu.placement import Shortage
     from gpuplan.kinds.gpu.read import Gpu, LostGpu, ObservedGpus
+    from gpuplan.kinds.gpu.spec import SliceSpec
     from gpuplan.model.address import Address
+    from gpuplan.model.diagnostic import Problem
     from gpuplan.model.resource import Desired
     from gpuplan.model.snapshot import ProbeError
 
@@ -23,7 +25,7 @@ _REMEDIES = {
     "gpu_is_lost": "The GPU fell off the bus; look at the kernel's log, then reboot the node.",
     "timeout": "The driver did not answer in time; look for processes in state D and at the kernel's log on the node.",
 }
-_PARTS = re.compile(r"^(\d+)g\.(\d+)gb(.*)$")
+_PARTS = re.compile(r"^(?:\d+c\.)?(\d+)g(?:\.(\d+)gb)?(.*)$")
 _LAST_REMEDY = "Run nvidia-smi on the node and look at the kernel's log there."
 
 
@@ -31,6 +33,11 @@ def listed(words: Iterable[str]) -> str:
     """“a, b and c”."""
     *first, last = [*words] or ["none"]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def told(problem: Problem) -> str:
+    """What a problem says, in one line."""
+    return "; ".join(f"{each.summary}: {each.detail}" for each in problem.diagnostics)
 
 
 def unread(address: Address, error: ProbeError, what: str = "GPUs") -> Diagnostic:
@@ -82,14 +89,20 @@ def no_mig(address: Address, gpu: Gpu, where: Location | None) -> Diagnostic:
     )
 
 
-def unknown_profile(address: Address, name: str, wanted: str, gpu: Gpu, where: Location | None) -> Diagnostic:
+def unknown_profile(address: Address, wanted: SliceSpec, gpu: Gpu, where: Location | None) -> Diagnostic:
     """A profile that this GPU does not have, with those that it has, the nearest first."""
-    valid = sorted((profile.name for profile in gpu.profiles), key=lambda name: _distance(wanted, name))
+    if wanted.memory is not None:
+        have = listed(f"{each.name} with {each.memory_mib} MiB" for each in gpu.profiles)
+        fix = f"State at most {max((each.memory_mib for each in gpu.profiles), default=0)}MiB, or select a larger GPU."
+    else:
+        valid = sorted((each.name for each in gpu.profiles), key=lambda name: _distance(wanted.profile, name))
+        have = listed(valid)
+        fix = f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out."
     return Diagnostic(
         "This GPU does not have the profile",
-        f"The slice {name} of {address.name} is to be {wanted}, which this {gpu.name} does not have."
-        f" It has {listed(valid)}.",
-        f"Write {valid[0]}, or another of them." if valid else "Update the driver, or leave mig out.",
+        f"The slice {wanted.name} of {address.name} is to be {wanted.wish}, which this {gpu.name} does not have."
+        f" It has {have}.",
+        fix,
         where,
         str(address),
     )
@@ -100,16 +113,17 @@ def _distance(wanted: str, name: str) -> tuple[object, ...]:
     ours, theirs = (_PARTS.match(each) for each in (wanted, name))
     if ours is None or theirs is None:
         return (True, name)
-    slices, memory = (abs(int(ours[part]) - int(theirs[part])) for part in (1, 2))
+    slices, memory = (abs(int(ours[part]) - int(theirs[part])) if ours[part] and theirs[part] else 0 for part in (1, 2))
     return (False, slices, ours[3] != theirs[3], memory, name)
 
 
 def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None) -> Diagnostic:
     """Slices that do not fit together."""
+    fitting = f"{listed(short.fitting)} {'fits' if len(short.fitting) == 1 else 'fit together'}"
     return Diagnostic(
         "The slices do not fit on the GPU",
         f"The slices of {address.name} cannot stand on one {gpu.name} together: {short.resource}.",
-        f"Of those written, {listed(short.fitting)} fit together; take the others away or make them smaller.",
+        f"Of those written, {fitting}: take {listed(short.surplus)} away, or write smaller ones.",
         where,
         str(address),
     )
@@ -117,12 +131,29 @@ def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None)
 
 def needs_reset(address: Address, gpu: Gpu, holders: Sequence[str]) -> Diagnostic:
     """A mode that was changed and has not taken effect."""
-    now, then = ("on", "off") if gpu.current else ("off", "on")
     held = f" It is held by {listed(holders)}." if holders else ""
     return Diagnostic(
         "A GPU waits for a reset",
-        f"MIG mode of {address.name} ({gpu.uuid}) is {now} and will be {then} after a reset of the GPU.{held}",
+        f"{_pending(address, gpu)} after a reset of the GPU.{held}",
         f"Stop what holds the GPU (also monitors such as DCGM), then run `nvidia-smi --gpu-reset -i {gpu.uuid}` on"
         " the node, or reboot it.",
         address=str(address),
     )
+
+
+def needs_reboot(address: Address, gpu: Gpu) -> Diagnostic:
+    """A mode that was changed on a GPU that cannot be reset where it is."""
+    return Diagnostic(
+        "A GPU waits for a reboot",
+        f"{_pending(address, gpu)} after a reboot of {address.node}: it is passed through to a virtual machine, where"
+        " no guest can reset it.",
+        "Reboot the node when that suits, then apply again; gpuplan never reboots a node.",
+        address=str(address),
+    )
+
+
+def _pending(address: Address, gpu: Gpu) -> str:
+    """“MIG mode of a100-0 (GPU-…) is off and will be on”."""
+    what, on = ("MIG mode", gpu.current) if gpu.current != gpu.pending else ("ECC", bool(gpu.ecc and gpu.ecc.current))
+    now, then = ("on", "off") if on else ("off", "on")
+    return f"{what} of {address.name} ({gpu.uuid}) is {now} and will be {then}"

@@ -31,6 +31,15 @@ class Arguments:
             raise Failure("invalid", "{} must be a whole number".format(name))
         return value
 
+    def numbers(self, name: str) -> Sequence[int] | None:
+        """A list of whole numbers above zero, or None where the request says null or nothing."""
+        value = self._request.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, (list, tuple)) or not all(type(item) is int and item > 0 for item in value):
+            raise Failure("invalid", "{} must be a list of whole numbers".format(name))
+        return value
+
     def flag(self, name: str) -> bool:
         """True or false."""
         value = self._request.get(name)

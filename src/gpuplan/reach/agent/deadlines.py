@@ -41,6 +41,15 @@ class Running:
         return {"seconds": round(time.monotonic() - self._started, 4), "error": late.to_json()}
 
 
+def within(seconds: float, job: Job) -> object:
+    """What the job gives; Failure `timeout` where it takes longer, and then it is left behind."""
+    answer = Running("operation", job).answer(seconds)
+    error = answer.get("error")
+    if isinstance(error, dict):
+        raise Failure(error["code"], error["text"])
+    return answer["value"]
+
+
 def run_all(jobs: Mapping[str, Job], deadlines: Mapping[str, float]) -> dict[str, dict[str, object]]:
     """All jobs at once; each answers for itself."""
     running = {name: Running(name, job) for name, job in jobs.items()}

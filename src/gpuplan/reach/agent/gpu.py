@@ -3,41 +3,82 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Callable
 
 from . import nvml as calls
-from .failure import explain
+from . import services
+from .deadlines import run_all
+from .failure import Failure, explain
 from .instances import instances, profiles
+from .settings import settings
 from .world import World
+
+PATIENCE = 10.0
+"""Seconds that one GPU may take; less than the probe as a whole, so that the others are heard."""
 
 NO_INSTANCE = 0xFFFFFFFF
 """What NVML writes for a process that runs in no MIG instance."""
 
 
-def probe(world: World) -> dict[str, object]:
-    """The value of the probe `gpu`."""
-    with calls.opened(world) as nvml:
-        version = nvml.nvmlSystemGetCudaDriverVersion()
-        return {
-            "driver": calls.text(nvml.nvmlSystemGetDriverVersion()),
-            "cuda": "{}.{}".format(version // 1000, version % 1000 // 10),
-            "gpus": [_gpu_or_error(world, nvml, index) for index in range(nvml.nvmlDeviceGetCount())],
-        }
-
-
-def _gpu_or_error(world: World, nvml: Any, index: int) -> dict[str, object]:
+def probe(world: World, patience: float | None = None) -> dict[str, object]:
+    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds is left behind, and told."""
+    nvml = world.nvml()
+    nvml.nvmlInit()
+    hung = True
     try:
-        return _gpu(world, nvml, index)
-    except nvml.NVMLError as error:
-        return {"index": index, "error": explain(error).to_json()}
+        version = nvml.nvmlSystemGetCudaDriverVersion()
+        driver = calls.text(nvml.nvmlSystemGetDriverVersion())
+        gpus = _all(world, nvml, PATIENCE if patience is None else patience)
+        hung = any(_code(gpu) == "timeout" for gpu in gpus)
+    except nvml.NVMLError:
+        hung = False
+        raise
+    finally:
+        if not hung:  # a session that a hanging call still uses is not to be ended under it
+            nvml.nvmlShutdown()
+    return {
+        "driver": driver,
+        "cuda": "{}.{}".format(version // 1000, version % 1000 // 10),
+        "gpus": gpus,
+        "stopped_services": services.noted(world.root),
+    }
 
 
-def _gpu(world: World, nvml: Any, index: int) -> dict[str, object]:
+def _all(world: World, nvml: Any, patience: float) -> list[dict[str, object]]:
+    """Every GPU, all asked at once; one that is lost or hangs hides none of the others."""
+    holders = _holders(world)
+    jobs = {
+        "gpu-{}".format(index): functools.partial(_gpu, world, nvml, index, holders)
+        for index in range(nvml.nvmlDeviceGetCount())
+    }
+    answers = run_all(jobs, dict.fromkeys(jobs, patience))
+    return [_told(index, answers[name]) for index, name in enumerate(jobs)]
+
+
+def _told(index: int, answer: Mapping[str, Any]) -> dict[str, object]:
+    if "error" in answer:
+        return {"index": index, "error": answer["error"]}
+    told: dict[str, object] = answer["value"]
+    return told
+
+
+def _code(gpu: Mapping[str, Any]) -> object:
+    return gpu["error"]["code"] if "error" in gpu else None
+
+
+def _holders(world: World) -> Mapping[Any, Any]:
+    """By minor number, who has each GPU open; an error where this user may not see it."""
+    try:
+        return world.holders()
+    except (OSError, Failure) as error:
+        return {"error": explain(error).to_json()}
+
+
+def _gpu(world: World, nvml: Any, index: int, holders: Any) -> dict[str, object]:
     device = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(device)
     mode = _mig_mode(nvml, device)
-    persistence = _unless_absent(nvml, lambda: nvml.nvmlDeviceGetPersistenceMode(device))
     return {
         "index": index,
         "uuid": calls.text(nvml.nvmlDeviceGetUUID(device)),
@@ -45,17 +86,24 @@ def _gpu(world: World, nvml: Any, index: int) -> dict[str, object]:
         "name": calls.text(nvml.nvmlDeviceGetName(device)),
         "memory": {"total": int(memory.total), "used": int(memory.used), "free": int(memory.free)},
         "compute_capability": "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(device)),
-        "persistence_mode": None if persistence is None else bool(persistence),
-        "power_limit_mw": _unless_absent(nvml, lambda: nvml.nvmlDeviceGetPowerManagementLimit(device)),
+        **settings(nvml, device),
         "mig": mode,
         "profiles": profiles(nvml, device, mode["current"]) if mode["supported"] else [],
         "instances": _part(nvml, lambda: instances(nvml, device)) if mode["current"] else [],
         "processes": _part(nvml, lambda: _processes(world, nvml, device)),
+        "holders": _held(world, nvml, device, holders),
     }
 
 
+def _held(world: World, nvml: Any, device: Any, holders: Any) -> object:
+    if "error" in holders:
+        return holders
+    minor = calls.unless_absent(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(device))
+    return [{"pid": pid, **world.process(pid)} for pid in holders.get(minor, ())]
+
+
 def _mig_mode(nvml: Any, device: Any) -> dict[str, bool]:
-    modes = _unless_absent(nvml, lambda: nvml.nvmlDeviceGetMigMode(device))
+    modes = calls.unless_absent(nvml, lambda: nvml.nvmlDeviceGetMigMode(device))
     if modes is None:
         return {"supported": False, "current": False, "pending": False}
     current, pending = modes
@@ -73,22 +121,12 @@ def _part(nvml: Any, read: Callable[[], list[dict[str, object]]]) -> object:
         return {"error": failure.to_json()}
 
 
-def _unless_absent(nvml: Any, read: Callable[[], Any]) -> Any:
-    """A property that not every GPU has; None where this one has not."""
-    try:
-        return read()
-    except nvml.NVMLError as error:
-        if calls.absent(error):
-            return None
-        raise
-
-
 def _processes(world: World, nvml: Any, device: Any) -> list[dict[str, object]]:
     """Compute and graphics processes of the whole GPU; NVML names the instance of each where MIG mode is on."""
     found: dict[tuple[int, int | None, int | None], dict[str, object]] = {}
     readers = (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses)
     for read in readers:
-        for process in _unless_absent(nvml, functools.partial(read, device)) or ():
+        for process in calls.unless_absent(nvml, functools.partial(read, device)) or ():
             place = _instance(process.gpuInstanceId), _instance(process.computeInstanceId)
             found[(process.pid, *place)] = {
                 "pid": int(process.pid),

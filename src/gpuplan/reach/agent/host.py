@@ -10,7 +10,7 @@ from .world import World
 
 def probe(world: World) -> dict[str, object]:
     """The value of the probe `host`."""
-    return {**world.host(), "disk": _disk(world.root), "lock": lock.holder(world.root)}
+    return {"hypervisor": False, **world.host(), "disk": _disk(world.root), "lock": lock.holder(world.root)}
 
 
 def _disk(root: str) -> dict[str, object]:

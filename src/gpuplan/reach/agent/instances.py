@@ -57,8 +57,13 @@ def instances(nvml: Any, device: Any) -> list[dict[str, object]]:
         for handle in calls.gpu_instances(nvml, device, info.id, info.instanceCount):
             place = nvml.nvmlGpuInstanceGetInfo(handle)
             inside = [
-                {"id": int(each.id), "profile_id": int(each.profileId), "uuid": uuids.get((place.id, each.id))}
-                for each in compute_infos(nvml, handle)
+                {
+                    "id": int(each.id),
+                    "profile_id": int(each.profileId),
+                    "slices": slices,
+                    "uuid": uuids.get((place.id, each.id)),
+                }
+                for each, slices in compute_infos(nvml, handle)
             ]
             found.append(
                 {
@@ -83,19 +88,19 @@ def compute_profiles(nvml: Any, gpu_instance: Any) -> Iterator[Any]:
                 raise
 
 
-def compute_handles(nvml: Any, gpu_instance: Any) -> list[Any]:
-    """Handles of all compute instances of a GPU instance."""
+def compute_handles(nvml: Any, gpu_instance: Any) -> list[tuple[Any, int]]:
+    """Handles of all compute instances of a GPU instance, with the compute slices of each."""
     return [
-        handle
+        (handle, int(profile.sliceCount))
         for profile in compute_profiles(nvml, gpu_instance)
         for handle in calls.compute_instances(nvml, gpu_instance, profile.id, profile.instanceCount)
     ]
 
 
-def compute_infos(nvml: Any, gpu_instance: Any) -> list[Any]:
-    """NVML's description of each compute instance, by id."""
-    infos = [nvml.nvmlComputeInstanceGetInfo(handle) for handle in compute_handles(nvml, gpu_instance)]
-    return sorted(infos, key=lambda info: int(info.id))
+def compute_infos(nvml: Any, gpu_instance: Any) -> list[tuple[Any, int]]:
+    """NVML's description of each compute instance and its compute slices, by id."""
+    infos = [(nvml.nvmlComputeInstanceGetInfo(one), slices) for one, slices in compute_handles(nvml, gpu_instance)]
+    return sorted(infos, key=lambda found: int(found[0].id))
 
 
 def mig_uuids(nvml: Any, device: Any) -> dict[tuple[int, int], str]:

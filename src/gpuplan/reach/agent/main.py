@@ -26,11 +26,15 @@ def main(silence: float) -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not get between two answers
     code = 1
+    agent = Agent(World())
     try:
-        _serve(Agent(World()), Frames(0, answers), silence)
+        _serve(agent, Frames(0, answers), silence)
         code = 0
     finally:
-        os._exit(code)
+        try:
+            agent.forsaken()
+        finally:
+            os._exit(code)
 
 
 def _serve(agent: Agent, frames: Frames, silence: float) -> None:

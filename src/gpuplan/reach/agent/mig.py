@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Sequence
 
 from . import nvml as calls
+from .compute import fill
 from .failure import Failure
-from .instances import compute_handles, compute_profiles, mig_uuids, profile_infos
+from .instances import compute_handles
 from .world import World
 
 
@@ -19,42 +20,70 @@ def set_mode(world: World, uuid: str, enabled: bool) -> dict[str, object]:
     return {"status": int(status), "current": bool(current), "pending": bool(pending)}
 
 
-def create(world: World, uuid: str, profile_id: int, start: int, size: int) -> dict[str, object]:
-    """Create a GPU instance and the compute instance that fills it; where the second fails, the first goes again."""
+def create(
+    world: World, uuid: str, profile_id: int, start: int, size: int, compute: Sequence[int] | None
+) -> dict[str, object]:
+    """Create a GPU instance and what is to be inside it; where the second fails, the first goes again."""
     with calls.opened(world) as nvml:
         device = nvml.nvmlDeviceGetHandleByUUID(uuid)
         instance = calls.create_gpu_instance(nvml, device, profile_id, start, size)
         number = int(nvml.nvmlGpuInstanceGetInfo(instance).id)
         try:
-            mig_uuid = _fill(nvml, device, instance)
+            found = fill(nvml, device, instance, compute)
         except (nvml.NVMLError, Failure):
             nvml.nvmlGpuInstanceDestroy(instance)
             raise
-    return {"instance": number, "mig_uuid": mig_uuid}
+    return {"instance": number, "mig_uuid": found[0], "mig_uuids": found}
 
 
-def create_compute(world: World, uuid: str, instance: int) -> dict[str, object]:
-    """Create the compute instance that fills a GPU instance which has none."""
+def create_compute(world: World, uuid: str, instance: int, compute: Sequence[int] | None) -> dict[str, object]:
+    """Create compute instances in a GPU instance that stands."""
     with calls.opened(world) as nvml:
         device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        return {"mig_uuid": _fill(nvml, device, nvml.nvmlDeviceGetGpuInstanceById(device, instance))}
+        found = fill(nvml, device, nvml.nvmlDeviceGetGpuInstanceById(device, instance), compute)
+    return {"mig_uuid": found[0], "mig_uuids": found}
+
+
+def destroy_compute(
+    world: World, uuid: str, instance: int, profile_id: int, start: int, compute: int
+) -> dict[str, object]:
+    """Destroy one compute instance; `in_use` before anything is touched where a process runs in it."""
+    with calls.opened(world) as nvml:
+        device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        handle = _meant(nvml, device, instance, profile_id, start)
+        place = (instance, compute)
+        _refuse_if_busy(nvml, device, lambda each: (each.gpuInstanceId, each.computeInstanceId) == place)
+        for inside, _ in compute_handles(nvml, handle):
+            if int(nvml.nvmlComputeInstanceGetInfo(inside).id) == compute:
+                nvml.nvmlComputeInstanceDestroy(inside)
+                return {}
+    raise Failure("not_found", "instance {} has no compute instance {}".format(instance, compute))
 
 
 def destroy(world: World, uuid: str, instance: int, profile_id: int, start: int) -> dict[str, object]:
     """Destroy a GPU instance with what is in it; `in_use` before anything is touched where a process runs there."""
     with calls.opened(world) as nvml:
         device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        handle = nvml.nvmlDeviceGetGpuInstanceById(device, instance)
-        info = nvml.nvmlGpuInstanceGetInfo(handle)
-        if (info.profileId, info.placement.start) != (profile_id, start):
-            raise Failure("moved", "instance {} is another one now".format(instance))
-        busy = [process.pid for process in _processes(nvml, device) if process.gpuInstanceId == instance]
-        if busy:
-            raise Failure("in_use", "processes run in it: {}".format(", ".join(map(str, busy))))
-        for inside in compute_handles(nvml, handle):
+        handle = _meant(nvml, device, instance, profile_id, start)
+        _refuse_if_busy(nvml, device, lambda each: each.gpuInstanceId == instance)
+        for inside, _ in compute_handles(nvml, handle):
             nvml.nvmlComputeInstanceDestroy(inside)
         nvml.nvmlGpuInstanceDestroy(handle)
     return {}
+
+
+def _meant(nvml: Any, device: Any, instance: int, profile_id: int, start: int) -> Any:
+    handle = nvml.nvmlDeviceGetGpuInstanceById(device, instance)
+    info = nvml.nvmlGpuInstanceGetInfo(handle)
+    if (info.profileId, info.placement.start) != (profile_id, start):
+        raise Failure("moved", "instance {} is another one now".format(instance))
+    return handle
+
+
+def _refuse_if_busy(nvml: Any, device: Any, runs_there: Callable[[Any], bool]) -> None:
+    busy = [process.pid for process in _processes(nvml, device) if runs_there(process)]
+    if busy:
+        raise Failure("in_use", "processes run in it: {}".format(", ".join(map(str, busy))))
 
 
 def _processes(nvml: Any, device: Any) -> list[Any]:
@@ -64,20 +93,4 @@ def _processes(nvml: Any, device: Any) -> list[Any]:
     except nvml.NVMLError as error:
         if not calls.absent(error):
             raise
-    return found
-
-
-def _fill(nvml: Any, device: Any, instance: Any) -> str:
-    """Create the compute instance with as many slices as the GPU instance has; the UUID of the MIG device."""
-    info = nvml.nvmlGpuInstanceGetInfo(instance)
-    slices = next(each.sliceCount for each in profile_infos(nvml, device) if each.id == info.profileId)
-    fitting = [each for each in compute_profiles(nvml, instance) if each.sliceCount == slices]
-    if not fitting:
-        raise Failure("not_supported", "no compute instance profile has {} slices".format(slices))
-    inside = nvml.nvmlGpuInstanceCreateComputeInstance(instance, fitting[0].id)
-    number = int(nvml.nvmlComputeInstanceGetInfo(inside).id)
-    found = mig_uuids(nvml, device).get((int(info.id), number))
-    if found is None:
-        nvml.nvmlComputeInstanceDestroy(inside)
-        raise Failure("unexpected", "{} has no MIG device".format(number))
     return found

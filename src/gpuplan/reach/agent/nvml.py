@@ -2,12 +2,16 @@
 
 The agent calls of pynvml: nvmlInit, nvmlShutdown, nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion;
 of a device (nvmlDevice…) GetCount, GetHandleByIndex, GetHandleByUUID, GetUUID, GetName, GetPciInfo (busId),
-GetMemoryInfo (total, used, free), GetCudaComputeCapability, GetPersistenceMode, GetPowerManagementLimit,
+GetMemoryInfo (total, used, free), GetCudaComputeCapability, GetArchitecture, GetVirtualizationMode, GetMinorNumber,
+GetPersistenceMode, GetComputeMode, GetEccMode, GetPowerManagementLimit, …LimitConstraints, …DefaultLimit, and SetX for
+PersistenceMode, ComputeMode, EccMode and PowerManagementLimit,
 GetComputeRunningProcesses and GetGraphicsRunningProcesses (pid, usedGpuMemory, gpuInstanceId, computeInstanceId),
 GetMigMode, SetMigMode, GetMaxMigDeviceCount, GetMigDeviceHandleByIndex, GetGpuInstanceId, GetComputeInstanceId,
 GetGpuInstanceProfileInfo, GetGpuInstanceById; of instances nvmlGpuInstanceGetInfo, nvmlGpuInstanceDestroy,
 nvmlGpuInstanceGetComputeInstanceProfileInfo, nvmlGpuInstanceCreateComputeInstance, nvmlComputeInstanceGetInfo,
-nvmlComputeInstanceDestroy; and those that this file wraps. These fill arrays: the count is a `ctypes.pointer`
+nvmlComputeInstanceDestroy, nvmlGpuInstanceGetComputeInstancePossiblePlacements and
+nvmlGpuInstanceCreateComputeInstanceWithPlacement (older drivers lack both); and those that this file wraps.
+These fill arrays: the count is a `ctypes.pointer`
 (a simulation sets `.contents.value`), the array is one of `c_nvmlGpuInstancePlacement_t`, `c_nvmlGpuInstance_t` or
 `c_nvmlComputeInstance_t` (a simulation may define the last two as `ctypes.py_object`).
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
 from .failure import explain
 from .world import World
@@ -40,6 +44,16 @@ def opened(world: World) -> Iterator[Any]:
 def text(value: str | bytes) -> str:
     """NVML's strings; bindings differ in whether they decode them."""
     return value.decode() if isinstance(value, bytes) else value
+
+
+def unless_absent(nvml: Any, read: Callable[[], Any]) -> Any:
+    """A property that not every GPU or driver has; None where this one has not."""
+    try:
+        return read()
+    except nvml.NVMLError as error:
+        if absent(error):
+            return None
+        raise
 
 
 def absent(error: Exception) -> bool:
@@ -77,3 +91,32 @@ def create_gpu_instance(nvml: Any, device: Any, profile_id: int, start: int, siz
     """A GPU instance at exactly this placement."""
     place = nvml.c_nvmlGpuInstancePlacement_t(start, size)
     return nvml.nvmlDeviceCreateGpuInstanceWithPlacement(device, profile_id, ctypes.pointer(place))
+
+
+def compute_placements(nvml: Any, gpu_instance: Any, profile_id: int) -> list[tuple[int, int]]:
+    """Where in a GPU instance a compute instance may stand: (start, size); none where an older driver cannot say."""
+    count = ctypes.c_uint()
+    ask = nvml.nvmlGpuInstanceGetComputeInstancePossiblePlacements
+    try:
+        ask(gpu_instance, profile_id, None, ctypes.pointer(count))
+        array = (nvml.c_nvmlComputeInstancePlacement_t * count.value)()
+        if count.value:
+            ask(gpu_instance, profile_id, array, ctypes.pointer(count))
+    except nvml.NVMLError as error:
+        if getattr(error, "value", 0) == nvml.NVML_ERROR_FUNCTION_NOT_FOUND or absent(error):
+            return []
+        raise
+    return sorted((int(place.start), int(place.size)) for place in array[: count.value])
+
+
+def create_compute_instance(nvml: Any, gpu_instance: Any, profile_id: int, start: tuple[int, int] | None) -> Any:
+    """A compute instance at this placement, or wherever the driver puts it."""
+    if start is None:
+        return nvml.nvmlGpuInstanceCreateComputeInstance(gpu_instance, profile_id)
+    place = ctypes.pointer(nvml.c_nvmlComputeInstancePlacement_t(*start))
+    try:
+        return nvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(gpu_instance, profile_id, place)
+    except nvml.NVMLError as error:
+        if getattr(error, "value", 0) != nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    return nvml.nvmlGpuInstanceCreateComputeInstance(gpu_instance, profile_id)

@@ -41,6 +41,15 @@ def read(root: str, plan: str) -> dict[str, object] | None:
     return record
 
 
+def names(root: str) -> dict[str, object]:
+    """Every plan of which there is a record, in the order of their names."""
+    try:
+        found = sorted(os.listdir(paths.plans(root)))
+    except FileNotFoundError:
+        found = []
+    return {"plans": [name for name in found if paths.NAME.match(name) and os.path.isfile(_record(root, name))]}
+
+
 def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, object]:
     """Replace the record in one rename."""
     text = json.dumps(record, sort_keys=True).encode()

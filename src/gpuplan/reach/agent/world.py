@@ -7,9 +7,12 @@ import os
 import platform
 import re
 import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .command import run
 from .failure import Failure
+from .processes import device_holders, service_of
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 PATIENCE = 30.0
@@ -76,14 +79,29 @@ class World:
             "python": platform.python_version(),
             "uid": os.geteuid(),
             "modules": _modules(),
+            "hypervisor": _hypervisor(),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:
-        """Name of a process and the container it runs in; a process that is gone has an empty name."""
+        """Name of a process, its container and its service; a process that is gone has an empty name."""
         arguments = _read("/proc/{}/cmdline".format(pid)).split("\0")
         name = os.path.basename(arguments[0]) or _first_line("/proc/{}/comm".format(pid))
-        found = CONTAINER.search(_read("/proc/{}/cgroup".format(pid)))
-        return {"name": name, "container": found.group(1) if found else None}
+        cgroup = _read("/proc/{}/cgroup".format(pid))
+        found = CONTAINER.search(cgroup)
+        return {"name": name, "container": found.group(1) if found else None, "service": service_of(cgroup)}
+
+    def holders(self) -> Mapping[int, Sequence[int]]:
+        """Minor number of a GPU → processes that have its device file open, whether they compute or not.
+
+        Raises Failure `no_permission`: only root sees the open files of everybody.
+        """
+        if os.geteuid() != 0:
+            raise Failure("no_permission", "only root sees who has the device files open")
+        return device_holders()
+
+    def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
+        """Run a program of the node: exit code and what it said. Raises Failure `no_tool` or `timeout`."""
+        return run(argv, seconds)
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
@@ -107,6 +125,13 @@ class _EngineConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(PATIENCE)
         self.sock.connect(self._path)
+
+
+def _hypervisor() -> bool:
+    """A processor in a virtual machine has the flag `hypervisor`."""
+    lines = _read("/proc/cpuinfo").splitlines()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return "hypervisor" in flags.split()
 
 
 def _modules() -> list[str]:

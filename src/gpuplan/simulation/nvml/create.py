@@ -7,11 +7,13 @@ import uuid
 import pynvml
 
 from gpuplan.simulation.devices import processes
+from gpuplan.simulation.hardware import board_of
 from gpuplan.simulation.nvml.handles import Kind, handle, meaning, start_of
 from gpuplan.simulation.nvml.lookup import COMPUTE_SLICES, compute_of, divided, error, gpu_of, instance_of, profile_of
 from gpuplan.simulation.nvml.space import instance_id, room
 from gpuplan.simulation.state import Compute, Instance
 from gpuplan.simulation.store import Store
+from gpuplan.simulation.tools import held, reset
 
 
 class Creation:
@@ -21,7 +23,9 @@ class Creation:
         self._store = store
 
     def device_set_mig_mode(self, device: object, mode: int) -> int:
-        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because of a process."""
+        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because somebody holds the
+        GPU. Where it is passed through the reset that an Ampere board needs does not happen, and nothing says so.
+        """
         known = meaning(device, Kind.GPU)
         with self._store.write() as state:
             gpu = gpu_of(state, known)
@@ -30,8 +34,12 @@ class Creation:
             if not mode and gpu.instances:
                 raise error(pynvml.NVML_ERROR_IN_USE)
             gpu.pending = bool(mode)
-            if gpu.mig != gpu.pending and any(one.device.gpu == known.gpu for one in processes(state)):
+            if gpu.mig != gpu.pending and held(state, known.gpu):
                 return int(pynvml.NVML_ERROR_IN_USE)
+            if gpu.mig != gpu.pending and board_of(gpu).needs_reset_for_mode:
+                if state.virtualization in ("passthrough", "vgpu"):
+                    return int(pynvml.NVML_SUCCESS)
+                reset(gpu)
             gpu.mig = gpu.pending
             return int(pynvml.NVML_SUCCESS)
 

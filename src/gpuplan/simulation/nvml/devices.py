@@ -13,8 +13,6 @@ from gpuplan.simulation.store import Store
 _MIB = 1024 * 1024
 _RESERVED_MIB = 600
 _NO_INSTANCE = 0xFFFFFFFF
-_POWER = {"A30": 165_000, "A100-PCIE": 300_000, "A100": 400_000, "H100-PCIE": 350_000, "H100": 700_000, "H200": 700_000}
-_DEFAULT_POWER = 1_000_000
 
 
 class Devices:
@@ -140,16 +138,6 @@ class Devices:
         """Compute capability, major and minor."""
         major, _, minor = board_of(gpu_of(self._store.read(), self._meaning(device))).compute_capability.partition(".")
         return int(major), int(minor)
-
-    def device_get_persistence_mode(self, device: object) -> int:
-        """Persistence mode; always on."""
-        meaning(device, Kind.GPU)
-        return 1
-
-    def device_get_power_management_limit(self, device: object) -> int:
-        """Power limit in milliwatts."""
-        board = gpu_of(self._store.read(), meaning(device, Kind.GPU)).board
-        return next((limit for prefix, limit in _POWER.items() if board.startswith(prefix)), _DEFAULT_POWER)
 
     def device_get_compute_running_processes(self, device: object) -> list[object]:
         """Processes with a CUDA context on a GPU or MIG device."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpuplan.kinds.container.devices import read_gpus
-from gpuplan.kinds.ground.raw import mapping, mappings, whole
+from gpuplan.kinds.ground.raw import mapping, mappings, sequence, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -28,15 +28,23 @@ def devices_now(gpus: Mapping[str, Json], address: Address, hands: Hands) -> tup
     there = read_gpus(snapshot).uuids
     found: dict[str, str] = {}
     for part, known in gpus.items():
-        fact = mapping(remembered.get(str(Address(address.node, "gpu", part))))
-        uuid = _standing(fact, snapshot) or str(known or "")
+        uuid = _standing(*_remembered(remembered, address.node, part), snapshot) or str(known or "")
         if uuid not in there:
             raise Problem(_gone(part, address))
         found[part] = uuid
     return tuple(found.values())
 
 
-def _standing(fact: JsonObject, snapshot: Snapshot) -> str:
+def _remembered(remembered: JsonObject, node: str, part: str) -> tuple[JsonObject, int]:
+    """What is remembered of a GPU or slice, and which compute instance is meant: ``a100-0/b/1`` is number 1 of b."""
+    fact = mapping(remembered.get(str(Address(node, "gpu", part))))
+    slice_, _, number = part.rpartition("/")
+    if fact or not (slice_ and number.isdigit()):
+        return fact, 0
+    return mapping(remembered.get(str(Address(node, "gpu", slice_)))), int(number)
+
+
+def _standing(fact: JsonObject, number: int, snapshot: Snapshot) -> str:
     """The device that stands where a slice is remembered to be; the GPU itself where the fact is of a GPU."""
     if "start" not in fact:
         return str(fact.get("uuid") or "")
@@ -45,8 +53,16 @@ def _standing(fact: JsonObject, snapshot: Snapshot) -> str:
             continue
         for instance in mappings(gpu.get("instances")):
             if instance.get("profile") == fact.get("profile") and whole(instance.get("start")) == whole(fact["start"]):
-                return next((str(each["uuid"]) for each in mappings(instance.get("compute_instances"))), "")
+                return _compute(instance, sequence(fact.get("computes")), number)
     return ""
+
+
+def _compute(instance: JsonObject, ids: Sequence[Json], number: int) -> str:
+    """The MIG device of a compute instance by the id under which it was made; the first where no ids are remembered."""
+    there = {whole(each.get("id")): str(each["uuid"]) for each in mappings(instance.get("compute_instances"))}
+    if ids:
+        return there.get(whole(ids[number]), "") if number < len(ids) else ""
+    return next(iter(there.values()), "") if number == 0 else ""
 
 
 def _gone(part: str, address: Address) -> Diagnostic:

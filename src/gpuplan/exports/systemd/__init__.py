@@ -1,0 +1,1 @@
+"""What systemd runs at boot on a node."""
