@@ -6,18 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.model.diagnostic import Diagnostic, Location
+from gpuplan.cli.quoting import source_line, without_secrets
+from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.event import Event, Listener, silent
 from gpuplan.model.value import Json, JsonObject
 
 if TYPE_CHECKING:
     from gpuplan.views.page import Page
-
-LARGEST_SOURCE = 4 << 20
-"""Bytes of a file from which a line is quoted."""
 
 
 class Voice:
@@ -39,7 +36,7 @@ class Voice:
 
     def tell(self, diagnostics: Sequence[Diagnostic]) -> None:
         """What went wrong: at once for people, with the answer for scripts."""
-        news = [each for each in diagnostics if each not in self._told]
+        news = [each for each in map(without_secrets, diagnostics) if each not in self._told]
         self._told.update(dict.fromkeys(news))
         if news and not self.as_json:
             from gpuplan.views.diagnostics import diagnostics as page
@@ -82,17 +79,6 @@ def print_json(value: Json) -> None:
 def as_json_text(value: Json) -> str:
     """A JSON document as text, indented for people who look at it after all."""
     return json.dumps(value, indent=2, default=_plain)
-
-
-def source_line(where: Location) -> str | None:
-    """The line that a location names, where its file can be read."""
-    file = Path(where.file)
-    try:
-        if not where.line or not file.is_file() or file.stat().st_size > LARGEST_SOURCE:
-            return None
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()[where.line - 1]
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _never_raises(listener: Callable[[Event], None]) -> Listener:

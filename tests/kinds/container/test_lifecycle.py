@@ -272,6 +272,14 @@ def test_a_pulled_image_goes_when_its_containers_went_by_hand(simulated: Bench) 
     assert not simulated.engine.images("busybox:1.37")
 
 
+def test_a_pulled_image_that_went_by_hand_is_forgotten(simulated: Bench) -> None:
+    simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37")))
+    simulated.clear()
+    simulated.engine.remove_image("busybox:1.37")
+    assert simulated.apply() == ["forget that image busybox:1.37 was brought"]
+    assert simulated.remembered == {}
+
+
 def test_a_pulled_image_goes_after_a_failed_create(simulated: Bench) -> None:
     with pytest.raises(Problem):
         simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37", command=("false",))))

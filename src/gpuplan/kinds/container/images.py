@@ -85,14 +85,15 @@ def to_take_away(wanted: Set[str], staying: Iterable[Live], record: Record, obse
 
     `wanted` are canonical names, `staying` the containers, whoever made them, that this change set leaves on the node.
     An image that one of them was made from stays as long as it has no other tag: the engine would not let it go (moby,
-    daemon/images/image_delete.go).
+    daemon/images/image_delete.go). One that is gone is forgotten: somebody else might bring it one day, and it would
+    count as ours.
     """
     used = {live.image_id for live in staying}
     for address, fact in sorted(record.remembered.items()):
         if address.kind != KIND or fact != BROUGHT or address.name in wanted:
             continue
         image = find(address.name, observed.images)
-        if image is not None and (image.id not in used or _tags(image) - {address.name}):
+        if image is None or image.id not in used or _tags(image) - {address.name}:
             yield _take_away(address, image)
 
 
@@ -119,20 +120,13 @@ def _bring(wish: Wish, address: Address, observed: Observed) -> Change:
     )  # fmt: skip
 
 
-def _take_away(address: Address, image: Image) -> Change:
+def _take_away(address: Address, image: Image | None) -> Change:
+    title = f"remove image {address.name}" if image else f"forget that image {address.name} was brought"
+    step = Step("take-away", address, Verb.DELETE, title, {"image": address.name}, frees=(address,))
     return Change(
         address,
         Action.DELETE,
-        (FieldChange("id", image.id, None),),
-        reasons=("gpuplan brought it, and no container needs it any more",),
-        steps=(
-            Step(
-                "take-away",
-                address,
-                Verb.DELETE,
-                f"remove image {address.name}",
-                {"image": address.name},
-                frees=(address,),
-            ),
-        ),
+        (FieldChange("id", image.id, None),) if image else (),
+        reasons=("gpuplan brought it, and no container needs it any more" if image else "it is gone from the node",),
+        steps=(step,),
     )

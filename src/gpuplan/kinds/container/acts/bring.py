@@ -51,7 +51,7 @@ def take_away(image: str, address: Address, hands: Hands) -> Memory:
         hands.docker().remove_image(image)
     if present(image, address, hands):
         raise Problem(Diagnostic("An image was not removed", f"{image} is still there.", address=str(address)))
-    hands.say(f"removed image {image}")
+    hands.say(f"image {image} is gone")
     return [(address, None)]
 
 
