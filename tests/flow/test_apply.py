@@ -7,6 +7,7 @@ import pytest
 from gpuplan.flow import apply as flow_apply
 from gpuplan.flow import compare as flow_compare
 from gpuplan.flow.compare import unread
+from gpuplan.flow.target import Scope
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit
 from gpuplan.model.outcome import NodeOutcome, Status
@@ -187,6 +188,37 @@ def test_a_change_set_is_stale_when_the_node_moved(world: World) -> None:
     (outcome,) = world.apply(change_set)
     assert outcome.exit_code == Exit.STALE
     assert "n1/container/triton" in {each.address for each in outcome.diagnostics}
+
+
+def test_a_target_leaves_everything_else_as_it_was(world: World) -> None:
+    world.nodes({"n1": {}, "n2": {"faults": "[{ refuse: no route to host }]"}})
+    confined = world.plan(scope=Scope(("n1/container/cache",)))
+    assert [node.node for node in confined.nodes] == ["n1"]
+    (outcome,) = world.apply(confined)
+    assert outcome.exit_code == Exit.DONE
+    world.nodes({"n1": {}})
+    assert {str(each.address) for each in world.plan().nodes[0].changes} == {
+        "n1/gpu/a100-0",
+        "n1/image/nvcr.io/nvidia/tritonserver:24.10-py3",
+        "n1/repository/triton",
+        "n1/container/triton",
+        "n1/model/triton/part",
+        "n1/model/triton/whole",
+    }
+    world.apply()
+    confined = world.plan(scope=Scope(("n1/container/cache",)), destroy=True)
+    assert world.apply(confined)[0].exit_code == Exit.DONE
+    left = {str(each.address) for each in world.plan(destroy=True).nodes[0].changes}
+    assert left >= {"n1/gpu/a100-0", "n1/repository/triton", "n1/container/triton"}
+    assert [str(address) for address in world.drift().nodes[0].pending] == ["n1/container/cache"]
+
+
+def test_nothing_is_begun_on_a_node_without_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_set = world.plan()
+    monkeypatch.setattr(flow_apply, "ROOM", 1 << 60)
+    (outcome,) = world.apply(change_set)
+    assert [each.summary for each in outcome.diagnostics] == ["The node's disk is full"]
+    assert outcome.steps == ()
 
 
 def test_a_node_that_another_run_holds_is_left_alone(world: World) -> None:

@@ -1,5 +1,8 @@
 """Drift and pending are told apart, root causes are told once, and strangers are named."""
 
+import pytest
+
+from gpuplan.flow import twins
 from gpuplan.flow.exitcode import of_report
 from gpuplan.model.diagnostic import Exit
 from gpuplan.model.finding import NodeFindings
@@ -86,6 +89,43 @@ def test_a_stranger_is_named_once_and_then_known(world: World) -> None:
     assert [str(each.address) for each in only_node(world).unmanaged] == ["n1/container/foreign"]
     assert world.apply()[0].exit_code == Exit.DONE
     assert only_node(world).unmanaged == ()
+
+
+def test_a_lost_record_is_no_reason_to_call_everything_pending(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.agent("record.remove", plan="story")
+    session.close()
+    node = only_node(world)
+    assert (node.drift, node.pending) == ((), ())
+    assert [each.diagnostic.summary for each in node.unknown] == ["The node's record is missing"]
+    assert [each.summary for each in world.plan().nodes[0].diagnostics] == ["The node's record is missing"]
+    assert world.apply()[0].exit_code == Exit.DONE
+    assert of_report(world.drift()) is Exit.DONE
+
+
+def test_a_secret_that_is_not_at_hand_hides_nothing_else(world: World) -> None:
+    world.edit("LOG: info", 'LOG: info, KEY: "${env:KEY}"')
+    world.environ["KEY"] = "hunter2hunter2"
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    session.docker().stop("cache")
+    session.close()
+    world.environ.clear()
+    report = world.drift()
+    assert [each.summary for each in report.diagnostics] == ["A secret is not to be had"]
+    assert roots(world) == {"n1/container/cache": set()}
+    assert of_report(report) is Exit.ERROR
+
+
+def test_two_names_of_one_machine_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.nodes({"n1": {}, "n2": {}, "n3": {}})
+    monkeypatch.setattr(twins, "boot_id", lambda snapshot: "same" if snapshot.node in ("n1", "n2") else "another")
+    first, second, third = world.plan().nodes
+    for node in (first, second):
+        assert node.changes == ()
+        assert node.unknown[0].diagnostic.summary == "Two nodes of the inventory are one machine"
+    assert third.changes
 
 
 def test_what_a_rule_ignores_is_counted_and_not_told(world: World) -> None:

@@ -40,7 +40,7 @@ def drift_check(
     with voice.progress(lines=False) as listen, leaving_at_once():
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     voice.show(page(report, verbose))
-    voice.tell(problems(report.nodes))
+    voice.tell([*report.diagnostics, *problems(report.nodes)])
     code = of_report(report)
     voice.answer(document(report), code)
     return code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpuplan.cli.interrupt import leaving_at_once
 from gpuplan.model.change import Unknown
 from gpuplan.model.changeset import ChangeSet, NodeChanges
-from gpuplan.model.diagnostic import Diagnostic, Severity
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
@@ -41,7 +41,8 @@ def make(
             destroy=destroy,
             listen=listen,
         )
-    voice.tell([_idle_target(target) for target in targets or () if not _means_something(target, made)])
+    if idle := [_idle_target(target) for target in targets or () if not _means_something(target, made)]:
+        raise Problem(idle, Exit.USAGE)
     return made
 
 
@@ -84,5 +85,4 @@ def _idle_target(target: str) -> Diagnostic:
         "A target matches nothing",
         f"No resource of the plan file has an address that matches “{target}”.",
         "An address is node/kind/name, such as gpu-a1/container/*.",
-        severity=Severity.WARNING,
     )

@@ -21,7 +21,7 @@ from gpuplan.flow.records import read_record
 from gpuplan.flow.redact import redactor
 from gpuplan.flow.stale import moved
 from gpuplan.flow.steps import Runner
-from gpuplan.flow.target import of_kinds, unguarded
+from gpuplan.flow.target import Scope, unguarded
 from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
@@ -32,6 +32,9 @@ from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import Secret
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import Question, Session
+
+ROOM = 1 << 20
+"""Bytes that must be free on the node for its journal and its record."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,20 @@ class Run:
     stop: threading.Event
     """Set when the operator interrupts: the step that runs is finished, no other is begun."""
 
+    @property
+    def scope(self) -> Scope:
+        """What the run is confined to."""
+        return Scope(self.change_set.targets, self.change_set.only)
+
 
 def apply_node(host: Host, node: NodeChanges, run: Run) -> NodeOutcome:
-    """Apply to one node what the change set says of it. Never raises for what the node did."""
+    """Apply to one node what the change set says of it. Never raises for what the node did.
+
+    Without a change for it the node is visited all the same, so that its record catches up with the plan file; not so
+    where the run is confined to targets that are not there.
+    """
+    if run.change_set.targets and not node.changes:
+        return NodeOutcome(host.name)
     try:
         with _locked(host, run) as session:
             return _under_lock(session, node, run)
@@ -80,27 +94,44 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     refused = _refusal(node, fresh, run)
     if refused is not None:
         return refused
+    _require_room(snapshot)
     record = read_record(snapshot, run.change_set.plan)
     ledger = Ledger(session, record, run.change_set.run, run.who, boot_id(snapshot))
     whole = {change.address for change in node.changes} == {change.address for change in fresh.changes}
     if not node.changes:
-        _settle(session, ledger, fresh, run)
+        _settle(session, ledger, node, fresh, run)
         return _conclude(node, fresh, (), run, whole)
     journal = Journal(session, run.change_set.plan, run.change_set.run)
     outcomes = _do(session, node, run, ledger, journal)
     try:
         last = _compare(node, session.ask(Question(run.change_set.plan)), run)
-        _settle(session, ledger, last, run)
         outcome = _conclude(node, last, outcomes, run, whole)
         journal.ends(outcome.exit_code)
+        _settle(session, ledger, node, last, run)
     except Problem as problem:
         return NodeOutcome(node.node, outcomes, problem.diagnostics, Exit.ERROR)
     return outcome
 
 
-def _settle(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> None:
+def _require_room(snapshot: Snapshot) -> None:
+    """Refuse to begin what could not be written down: the journal and the record need little, but they need it."""
+    host = snapshot.probe("host").value
+    disk = host.get("disk") if isinstance(host, Mapping) else None
+    free = disk.get("free") if isinstance(disk, Mapping) else None
+    if isinstance(free, int) and free < ROOM:
+        raise Problem(
+            Diagnostic(
+                "The node's disk is full",
+                f"{free:,} bytes are free where {snapshot.node} keeps its record (/var/lib/gpuplan); nothing was done.",
+                f"Make room there: at least {ROOM >> 20} MiB.",
+                address=snapshot.node,
+            )
+        )
+
+
+def _settle(session: Session, ledger: Ledger, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
     """Bring the record up to the last look; of a plan file of which nothing is left, it goes."""
-    ledger.settle(last, run.change_set.only)
+    ledger.settle(last, run.scope, [change.address for change in planned.changes])
     left = ledger.record.resources or ledger.record.remembered or last.changes or last.unknown
     if run.change_set.destroy and not left:
         session.agent("record.remove", plan=run.change_set.plan)
@@ -109,8 +140,7 @@ def _settle(session: Session, ledger: Ledger, last: NodeChanges, run: Run) -> No
 
 
 def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
-    compared = compare(node.desired, snapshot, run.change_set.plan, run.secrets)
-    return of_kinds(compared, run.change_set.only)
+    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets))
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:

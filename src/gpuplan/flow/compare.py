@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuplan.flow.order import in_order
-from gpuplan.flow.records import read_record
+from gpuplan.flow.records import lost_record, read_record
 from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.kinds import ROOMS
 from gpuplan.model.address import Address
@@ -49,7 +49,7 @@ def _rooms(
         for change in comparison.changes:
             disturbed.update(change.disturbs)
         comparisons.append(comparison)
-    return _gather(desired, snapshot.node, record, comparisons)
+    return _gather(desired, snapshot, record, comparisons)
 
 
 def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:
@@ -63,7 +63,11 @@ def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]
     )
 
 
-def _gather(desired: Sequence[Desired], node: str, record: Record, comparisons: Sequence[Comparison]) -> NodeChanges:
+def _gather(
+    desired: Sequence[Desired], snapshot: Snapshot, record: Record, comparisons: Sequence[Comparison]
+) -> NodeChanges:
+    node = snapshot.node
+    lost = lost_record(snapshot, record)
     digests = {each.address: each.digest for each in desired}
     changes = tuple(
         replace(change, origin=_origin(change.address, digests, record))
@@ -78,7 +82,10 @@ def _gather(desired: Sequence[Desired], node: str, record: Record, comparisons: 
         order=in_order(changes),
         unmanaged=tuple(each for comparison in comparisons for each in comparison.unmanaged),
         unknown=_explained([each for comparison in comparisons for each in comparison.unknown], desired, record),
-        diagnostics=tuple(each for comparison in comparisons for each in comparison.diagnostics),
+        diagnostics=(
+            *([lost] if lost else []),
+            *(each for comparison in comparisons for each in comparison.diagnostics),
+        ),
         rests_on=rests_on,
         desired=tuple(desired),
         resources=len(desired),

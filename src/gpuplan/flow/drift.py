@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from gpuplan.flow.booted import restarted
 from gpuplan.flow.compare import compare, dependants, roots
 from gpuplan.flow.desire import as_recorded
-from gpuplan.flow.records import read_record
+from gpuplan.flow.records import lost_record, read_record
 from gpuplan.intent.planfile import Ignore
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Unknown, Unmanaged
@@ -43,6 +43,9 @@ def findings(
     except Problem as problem:
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
+    if lost := lost_record(snapshot, record):
+        nowhere = Address(snapshot.node, "node", "record")
+        return NodeFindings(snapshot.node, unknown=(Unknown(nowhere, lost),))
     found = compare(as_recorded(record), snapshot, plan, secrets)
     started = restarted(snapshot, record)
     changes = tuple(_since(change, started) for change in found.changes)

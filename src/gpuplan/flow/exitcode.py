@@ -29,7 +29,7 @@ def of_outcomes(outcomes: Sequence[NodeOutcome]) -> Exit:
 def of_report(report: Report) -> Exit:
     """The first that holds of 1 error, 4 unread, 5 busy, 2 drift, 3 pending; else 0."""
     nodes = report.nodes
-    if any(faults(node.diagnostics) for node in nodes):
+    if faults(report.diagnostics) or any(faults(node.diagnostics) for node in nodes):
         return Exit.ERROR
     if any(node.unknown for node in nodes):
         return Exit.UNREAD

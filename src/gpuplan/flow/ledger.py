@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuplan.flow.journal import now
 from gpuplan.flow.records import forget, to_json
+from gpuplan.flow.target import Scope
 from gpuplan.model.address import Address
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.record import Record, Recorded
@@ -49,20 +50,19 @@ class Ledger:
         rest = {each: entry for each, entry in self.record.resources.items() if each != address}
         self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
 
-    def settle(self, last: NodeChanges, kinds: Collection[str] = ()) -> None:
+    def settle(self, last: NodeChanges, scope: Scope, planned: Collection[Address]) -> None:
         """Record everything that the last look found to be as desired, and who else is there.
 
-        `kinds` are those that were looked at, where it was not all; of the others the record stays as it is. Of a node
-        that the last look could not read nothing is known, and so nothing is recorded.
+        Of what was not in the scope of the run, and not planned either, the record stays as it is. Of a node that the
+        last look could not read nothing is known, and so nothing is recorded.
         """
         if any(each.address.kind == "node" for each in last.unknown):
             return
         open_ones = [*(change.address for change in last.changes), *(each.address for each in last.unknown)]
 
         def settled(address: Address) -> bool:
-            return _seen(address.kind, kinds) and not any(
-                one.covers(address) or address.covers(one) for one in open_ones
-            )
+            meant = address in planned or scope.has(address)
+            return meant and not any(one.covers(address) or address.covers(one) for one in open_ones)
 
         wanted: Mapping[Address, Desired] = {each.address: each for each in last.desired}
         for address, desired in wanted.items():
@@ -70,11 +70,18 @@ class Ledger:
                 self.applied(desired)
         for address in [each for each in self.record.resources if each not in wanted and settled(each)]:
             self.removed(address)
-        bystanders = {f"{each.address.kind}/{each.address.name}" for each in last.unmanaged}
-        bystanders |= {each for each in self.record.bystanders if not _seen(each.partition("/")[0], kinds)}
-        self.record = replace(self.record, bystanders=tuple(sorted(bystanders)))
-        if self._boot and not open_ones and not kinds:
+        self._know(last, scope)
+        if self._boot and not open_ones and scope.everything:
             self.record = replace(self.record, boot=self._boot)
+
+    def _know(self, last: NodeChanges, scope: Scope) -> None:
+        """Whoever else was seen is known from now on, of the kinds that were looked at."""
+        if scope.targets:
+            return
+        seen = {f"{each.address.kind}/{each.address.name}" for each in last.unmanaged}
+        if scope.kinds:
+            seen |= {each for each in self.record.bystanders if each.partition("/")[0] not in scope.kinds}
+        self.record = replace(self.record, bystanders=tuple(sorted(seen)))
 
     def write(self) -> None:
         """Write the record where it differs from what the node has, apart from the time."""
@@ -82,7 +89,3 @@ class Ledger:
             return
         self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
         self._written = self.record
-
-
-def _seen(kind: str, kinds: Collection[str]) -> bool:
-    return not kinds or kind in kinds

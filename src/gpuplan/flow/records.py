@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuplan.kinds.ground.labels import NAME, PLAN
 from gpuplan.model.address import Address, parse_address
-from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.model.record import Record, Recorded
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import Json, JsonObject, as_list, as_object
@@ -30,6 +31,26 @@ def read_record(snapshot: Snapshot, plan: str) -> Record:
         return _from_json(probe.value)
     except (KeyError, ValueError, TypeError, AttributeError) as fault:
         raise Problem(_unreadable(snapshot.node, f"it is damaged ({fault})")) from fault
+
+
+def lost_record(snapshot: Snapshot, record: Record) -> Diagnostic | None:
+    """Word of a node that has containers of the plan file and no record of it: somebody removed the record."""
+    docker = snapshot.probe("docker").value
+    containers = docker.get("containers") if isinstance(docker, Mapping) else None
+    if not record.empty or not isinstance(containers, list):
+        return None
+    names = sorted(name for each in containers if (name := _owned_name(each, record.plan)))
+    if not names:
+        return None
+    return Diagnostic(
+        "The node's record is missing",
+        f"{snapshot.node} has containers of this plan file ({', '.join(names)}) and no record of an apply. What was "
+        "last applied is not known, nor whether MIG mode was on before.",
+        "Put the record back if there is a backup. Else apply: it takes over what fits, and a destroy will leave MIG "
+        "mode on.",
+        address=snapshot.node,
+        severity=Severity.WARNING,
+    )
 
 
 def to_json(record: Record) -> JsonObject:
@@ -83,6 +104,15 @@ def _unreadable(node: str, why: str) -> Diagnostic:
     return Diagnostic(
         "The node's record could not be read",
         f"What {node} remembers of the last apply could not be read: {why}.",
-        "Look at /var/lib/gpuplan/plans/ on the node. Without its record gpuplan cannot tell what it made there.",
+        "Put a backup of it back into /var/lib/gpuplan/plans/ on the node. If there is none, remove the damaged file: "
+        "an apply then takes over what fits the plan file, but not how the GPUs were found.",
         address=node,
     )
+
+
+def _owned_name(container: Json, plan: str) -> str:
+    config = container.get("Config") if isinstance(container, Mapping) else None
+    labels = config.get("Labels") if isinstance(config, Mapping) else None
+    if not isinstance(labels, Mapping) or labels.get(PLAN) != plan:
+        return ""
+    return str(labels.get(NAME) or "")

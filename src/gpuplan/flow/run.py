@@ -18,8 +18,9 @@ from gpuplan.flow.guard import refusals
 from gpuplan.flow.journal import now
 from gpuplan.flow.observe import Answer, at_once, observe
 from gpuplan.flow.target import EVERYTHING, Scope
+from gpuplan.flow.twins import told_apart
 from gpuplan.intent.planfile import PlanFile
-from gpuplan.intent.secrets import find, reveal
+from gpuplan.intent.secrets import find, reveal, reveal_some
 from gpuplan.kinds import with_companions
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -49,11 +50,11 @@ def plan(
     Raises:
         Problem: the plan file itself is at fault, or a secret that it names is not to be had.
     """
-    hosts = inventory.hosts
+    hosts = tuple(host for host in inventory.hosts if scope.has_node(host.name))
     scope = replace(scope, kinds=with_companions(scope.kinds))
     wishes: Mapping[str, Wish] = {} if destroy else desire(plan_file, hosts)
     revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
-    answers = observe(hosts, Question(plan_file.name), listen)
+    answers = told_apart(observe(hosts, Question(plan_file.name), listen))
     nodes = tuple(_node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed) for answer in answers)
     return ChangeSet(
         plan=plan_file.name,
@@ -63,6 +64,7 @@ def plan(
         nodes=tuple(scope.of(node) for node in nodes),
         destroy=destroy,
         only=scope.kinds,
+        targets=scope.targets,
     )
 
 
@@ -101,13 +103,15 @@ def drift(
 ) -> Report:
     """Check all nodes against what was last applied to them. Takes no lock and changes nothing.
 
+    A secret that is not to be had is told in the report; the variables that hold it are not compared.
+
     Raises:
-        Problem: the plan file itself is at fault, or a secret that it names is not to be had.
+        Problem: the plan file itself is at fault.
     """
     started = time.monotonic()
     wishes = desire(plan_file, inventory.hosts)
-    revealed = reveal(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
-    answers = observe(inventory.hosts, Question(plan_file.name), listen)
+    revealed, missing = reveal_some(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
+    answers = told_apart(observe(inventory.hosts, Question(plan_file.name), listen))
 
     today = datetime.now(UTC).date()
 
@@ -118,7 +122,7 @@ def drift(
         return findings(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore, today)
 
     nodes = tuple(check(answer) for answer in answers)
-    return Report(plan_file.name, now(), time.monotonic() - started, nodes)
+    return Report(plan_file.name, now(), time.monotonic() - started, nodes, missing)
 
 
 def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret]) -> NodeChanges:

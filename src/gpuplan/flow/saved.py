@@ -32,7 +32,8 @@ def restore(value: Json, file: str) -> ChangeSet:
             run=str(value["run"]),
             created=str(value["created"]),
             destroy=value["destroy"] is True,
-            only=tuple(str(kind) for kind in as_list(value.get("only") or [])),
+            only=tuple(str(kind) for kind in as_list(value["only"])),
+            targets=tuple(str(target) for target in as_list(value["targets"])),
             nodes=_each(value["nodes"], _node),
         )
     except (KeyError, TypeError, ValueError) as fault:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from gpuplan.flow.order import in_order, waits_for
-from gpuplan.model.address import Address
+from gpuplan.model.address import Address, parse_address
 from gpuplan.model.change import Change, Unmanaged
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Diagnostic
@@ -25,6 +25,20 @@ class Scope:
         """The part of a node's changes that lies within."""
         return only(of_kinds(node, self.kinds), self.targets)
 
+    def has_node(self, name: str) -> bool:
+        """True where something of this node may lie within: nothing is asked of the others."""
+        return not self.targets or any(fnmatchcase(name, target.partition("/")[0]) for target in self.targets)
+
+    def has(self, address: Address) -> bool:
+        """True where a resource lies within; what a target takes along is not meant."""
+        of_a_kind = not self.kinds or address.kind in self.kinds
+        return of_a_kind and (not self.targets or matches(address, self.targets))
+
+    @property
+    def everything(self) -> bool:
+        """True where nothing is left out."""
+        return not (self.targets or self.kinds)
+
 
 EVERYTHING = Scope()
 
@@ -37,7 +51,27 @@ def only(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
     while (more := _entailed(node.changes, kept)) - kept:
         kept |= more
     changes = tuple(change for change in node.changes if change.address in kept)
-    return unguarded(replace(node, changes=changes, order=in_order(changes)), kept)
+    part = replace(
+        node,
+        changes=changes,
+        order=in_order(changes),
+        diagnostics=tuple(each for each in node.diagnostics if _is_about(each.address, kept, targets)),
+        unknown=tuple(each for each in node.unknown if _is_about(str(each.address), kept, targets)),
+        resources=sum(matches(each.address, targets) for each in node.desired),
+    )
+    return unguarded(part, kept)
+
+
+def _is_about(text: str, kept: Collection[Address], targets: Sequence[str]) -> bool:
+    """True where an address as text is of a resource that stays, or a target, or of the node as a whole."""
+    if text.count("/") < 2:
+        return True
+    address = parse_address(text)
+    return (
+        address.kind == "node"
+        or matches(address, targets)
+        or any(each.covers(address) or address.covers(each) for each in kept)
+    )
 
 
 def unguarded(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:

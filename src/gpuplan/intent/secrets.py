@@ -74,6 +74,23 @@ def reveal(
     return result
 
 
+def reveal_some(
+    references: Iterable[str],
+    environ: Mapping[str, str],
+    base_dir: Path,
+    places: Mapping[str, Location] = _NOWHERE,
+) -> tuple[Mapping[str, Secret], tuple[Diagnostic, ...]]:
+    """Raw text → secret for those that are to be had, and what is said of the others."""
+    found: dict[str, Secret] = {}
+    missing: dict[Diagnostic, None] = {}
+    for raw in references:
+        try:
+            found.update(reveal([raw], environ, base_dir, places))
+        except Problem as problem:
+            missing.update(dict.fromkeys(problem.diagnostics))
+    return found, tuple(missing)
+
+
 def exposed(plan: PlanFile, base_dir: Path) -> tuple[Diagnostic, ...]:
     """Warnings for secret files that every user of this machine may read."""
     found: dict[str, Diagnostic] = {}

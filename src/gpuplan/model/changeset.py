@@ -49,6 +49,8 @@ class ChangeSet:
     destroy: bool = False
     only: tuple[str, ...] = ()
     """The kinds that it is confined to; empty = all of them."""
+    targets: tuple[str, ...] = ()
+    """Globs over the addresses that it is confined to; empty = all of them."""
 
     @property
     def empty(self) -> bool:

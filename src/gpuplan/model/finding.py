@@ -45,3 +45,5 @@ class Report:
     checked_at: str
     seconds: float
     nodes: Sequence[NodeFindings]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What is wrong with the check as a whole: a secret that is not to be had here."""

@@ -25,6 +25,7 @@ def change_set(whole: ChangeSet) -> JsonObject:
         "created": whole.created,
         "destroy": whole.destroy,
         "only": list(whole.only),
+        "targets": list(whole.targets),
         "nodes": [_node(node) for node in whole.nodes],
     }
 
