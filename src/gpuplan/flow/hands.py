@@ -28,7 +28,7 @@ class NodeHands:
         base: Path,
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
-        note: Callable[[Memory], None] = lambda facts: None,
+        note: Callable[[Memory], None] = lambda _: None,
     ) -> None:
         self.node = session.node
         self.plan = plan
