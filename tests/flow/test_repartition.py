@@ -7,10 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from gpuplan.model.change import Action
 from gpuplan.model.diagnostic import Exit
 from gpuplan.model.outcome import NodeOutcome, Status
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import Question
+from gpuplan.simulation.hardware import open_store
 
 from .conftest import World
 
@@ -230,3 +232,39 @@ def test_one_gpu_that_fails_holds_up_no_other(make_world: Callable[[], World]) -
     assert done["[0].mode"] is Status.FAILED
     assert done["[0].create-left"] is Status.SKIPPED
     assert {done["[1].mode"], done["[1].create-left"], done["[1].create-right"]} == {Status.DONE}
+
+
+BY_PCI = plan("{ big: 4g.40gb, mid: 2g.20gb }", serving="big").replace("{ index: 0 }", '{ pci: "0000:07:00.0" }')
+
+
+def test_a_card_that_was_replaced_is_cut_anew_and_its_containers_follow(make_world: Callable[[], World]) -> None:
+    world = make_world()
+    world.write(BY_PCI)
+    assert world.apply()[0].exit_code == Exit.DONE
+    with open_store(world.inventory.hosts[0]).write() as state:
+        (gpu,) = state.gpus
+        was, gpu.uuid, gpu.mig, gpu.pending = gpu.uuid, "GPU-5ca1ab1e-0000-4000-8000-000000000000", False, False
+        gpu.instances.clear()
+    replaced, serving = world.plan().nodes[0].changes
+    assert (replaced.action, str(replaced.address)) == (Action.REPLACE, "n1/gpu/a100-0")
+    assert replaced.fields[0].before == was
+    assert f"the GPU was replaced: a100-0 was {was}" in replaced.reasons[0]
+    assert (str(serving.address), serving.cause) == ("n1/container/serving", replaced.address)
+    (drift,) = world.drift().nodes[0].drift
+    assert (drift.change.address, [str(one) for one in drift.dependants]) == (
+        replaced.address,
+        ["n1/container/serving"],
+    )
+    assert world.apply()[0].exit_code == Exit.DONE
+    assert world.plan().empty
+
+
+def test_another_order_of_the_gpus_is_no_change(make_world: Callable[[], World]) -> None:
+    world = make_world()
+    world.write(plan("{ big: 4g.40gb }", serving="big"))
+    world.nodes({"n1": {}}, gpus="[{ model: A100-SXM4-80GB, count: 2 }]")
+    assert world.apply()[0].exit_code == Exit.DONE
+    with open_store(world.inventory.hosts[0]).write() as state:
+        state.gpus.reverse()
+    assert world.plan().empty
+    assert world.drift().nodes[0].drift == ()
