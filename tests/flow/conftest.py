@@ -84,12 +84,14 @@ class World:
         if code is not None:
             (version / "model.py").write_text(code)
 
-    def nodes(self, hosts: Mapping[str, Mapping[str, object]]) -> None:
+    def nodes(
+        self, hosts: Mapping[str, Mapping[str, object]], gpus: str = "[{ model: A100-SXM4-80GB, count: 1 }]"
+    ) -> None:
         """The inventory: name → faults and such."""
         lines = ["all:", "  hosts:"]
         for name, more in hosts.items():
             lines += [f"    {name}:", "      ansible_connection: simulated", "      gpuplan_simulated:"]
-            lines += ["        gpus: [{ model: A100-SXM4-80GB, count: 1 }]", '        driver: "570.86.15"']
+            lines += [f"        gpus: {gpus}", '        driver: "570.86.15"']
             lines += [f"        {key}: {value}" for key, value in more.items()]
         (self.folder / "inventory.yaml").write_text("\n".join(lines) + "\n")
 

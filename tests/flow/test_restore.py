@@ -96,6 +96,24 @@ def test_a_reboot_is_one_finding_for_each_gpu(world: World, name: str, fields: l
     assert drift(world) == ()
 
 
+SEVEN = """
+version: 1
+name: story
+gpus: { g: { nodes: all, select: { index: 0 }, mig: { s: { profile: 1g.10gb, count: 7 } } } }
+containers:
+  each: { nodes: all, each: g/s*, image: "busybox:latest", command: [sleep, "9999"], restart: always }
+"""
+
+
+def test_seven_slices_and_seven_containers_are_one_finding(world: World) -> None:
+    world.write(SEVEN)
+    world.apply()
+    switch_off_and_on(world)
+    (found,) = drift(world)
+    assert str(found.change.address) == "n1/gpu/g"
+    assert {str(each) for each in found.dependants} == {f"n1/container/each-{number}" for number in range(7)}
+
+
 def test_two_gpus_are_two_findings(world: World) -> None:
     world.edit(
         "containers:\n", "  a100-1: { nodes: all, select: { index: 1 }, mig: { whole: 7g.80gb } }\ncontainers:\n"

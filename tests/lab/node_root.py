@@ -105,7 +105,11 @@ def _links(target: Path) -> None:
 
 
 def _own_files(target: Path) -> None:
-    files = {"init": "usr/local/sbin/node-init", "hook": "usr/bin/nvidia-container-runtime-hook"}
+    files = {
+        "init": "usr/local/sbin/node-init",
+        "hook": "usr/bin/nvidia-container-runtime-hook",
+        "systemctl": "usr/bin/systemctl",
+    }
     for name, where in files.items():
         shutil.copy(HERE / "node" / name, target / where)
         (target / where).chmod(0o755)
@@ -114,7 +118,8 @@ def _own_files(target: Path) -> None:
     build(built)
     libraries = next((target / "usr/lib").glob("*-linux-gnu"))
     shutil.copy(built / "libnvidia-ml.so.1", libraries)
-    shutil.copy(built / "nvmlsim", target / "usr/bin/nvmlsim")
+    for name in ("nvmlsim", "nvidia-smi"):
+        shutil.copy(built / name, target / "usr/bin" / name)
     shutil.rmtree(built)
     (target / "opt/lab").mkdir()
     shutil.copy(_pynvml(), target / "opt/lab")

@@ -15,6 +15,12 @@ GUARDS = {
     "unmanaged-slice": "a slice that gpuplan did not make is in the way",
 }
 
+_REMEDIES = {
+    "gpu-reset": "Stop what holds it, write its service under stop_services in the plan file",
+    "gpu-reboot": "Leave the GPU as it is until the node can be rebooted",
+}
+_LAST_REMEDY = "Remove it by hand, change the plan file"
+
 
 def refusals(change_set: ChangeSet, allow: Sequence[str]) -> tuple[Diagnostic, ...]:
     """What vetoes this change set, apart from the guards that the operator lifted by name."""
@@ -27,7 +33,7 @@ def node_refusals(node: NodeChanges, allow: Sequence[str]) -> tuple[Diagnostic, 
         Diagnostic(
             f"Refused by the guard {unmanaged.guard}",
             f"{unmanaged.what}; it is in the way of {unmanaged.in_the_way_of}.",
-            f"Remove it by hand, change the plan file, or lift the guard: --allow {unmanaged.guard}",
+            f"{_REMEDIES.get(unmanaged.guard, _LAST_REMEDY)}, or lift the guard: --allow {unmanaged.guard}",
             address=str(unmanaged.address),
         )
         for unmanaged in node.unmanaged

@@ -28,7 +28,7 @@ class NodeHands:
         base: Path,
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
-        note: Callable[[Memory], None] | None = None,
+        note: Callable[[Memory], None] = lambda _: None,
     ) -> None:
         self.node = session.node
         self.plan = plan
@@ -85,8 +85,7 @@ class NodeHands:
 
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about."""
-        if self._note is not None:
-            self._note(facts)
+        self._note(facts)
 
     def say(self, text: str) -> None:
         """A word of progress."""

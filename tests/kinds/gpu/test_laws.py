@@ -22,10 +22,15 @@ ERROR = {"error": {"code": "unexpected", "text": "Unknown Error"}}
 
 @st.composite
 def cuts(draw: st.DrawFn, board: str) -> Any:
-    """A `mig:` section of profiles that the board has; it need not fit."""
-    names = [profile.name for profile in next(each for each in BOARDS if each.catalog_name == board).profiles]
-    chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4))
-    return draw(st.sampled_from(["disabled", {f"s{number}": name for number, name in enumerate(chosen)}]))
+    """A `mig:` section of what the board has, by name, size, memory or with compute instances; it need not fit."""
+    profiles = next(each for each in BOARDS if each.catalog_name == board).profiles
+    by_name = st.sampled_from([each.name for each in profiles])
+    by_size = st.sampled_from([f"{each.slices}g" for each in profiles])
+    by_memory = st.sampled_from([{"memory": each.memory_mib * 1024**2} for each in profiles])
+    sizes = st.lists(st.sampled_from(["1c", "2c", "3c"]), min_size=1, max_size=3)
+    inside = st.builds(lambda profile, compute: {"profile": profile, "compute": compute}, by_name, sizes)
+    chosen = draw(st.lists(st.one_of(by_name, by_size, by_memory, inside), min_size=1, max_size=4))
+    return draw(st.sampled_from(["disabled", {f"s{number}": wish for number, wish in enumerate(chosen)}]))
 
 
 @st.composite
@@ -94,11 +99,21 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     record = run(node, wishes(gpus(before)), record)
     live = node.gpus[0]["instances"]
     busy = data.draw(st.lists(st.sampled_from([one["id"] for one in live]), unique=True))
-    node.gpus[0]["processes"] = [{"pid": 100 + each, "instance": each} for each in busy]
+    node.gpus[0]["processes"] = [
+        {"pid": 100 + one["id"], "instance": one["id"], "compute": inside["id"]}
+        for one in live
+        for inside in one["compute_instances"]
+        if one["id"] in busy
+    ]
     found = compared(node, after, record)
-    going = {step.arguments["instance"] for change in found.changes for step in change.steps if "destroy" in step.name}
+    steps = [step for change in found.changes for step in change.steps]
+    going = {step.arguments["instance"] for step in steps if step.arguments["act"] == "destroy"}
     guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
-    assert len(guarded) == len(going & set(busy))
+    assert len([each for each in guarded if "compute instance" not in each.what]) == len(going & set(busy))
+    ids = {(one["start"], inside["id"]) for one in live for inside in one["compute_instances"] if one["id"] in busy}
+    inside = [step.arguments for step in steps if step.arguments["act"] == "destroy_compute"]
+    hit = [each for each in inside if (each["start"], each["compute"]) in ids]
+    assert len(guarded) == len(going & set(busy)) + len(hit)
 
 
 @given(stories(), st.sampled_from(["probe", "gpu", "instances"]))

@@ -21,7 +21,7 @@ struct board {
     unsigned int memory_mib, major, minor; /* compute capability */
     unsigned int architecture;             /* NVML_DEVICE_ARCH_… */
     unsigned int slices;                   /* compute slices of the whole GPU; 0 = no MIG */
-    int mode_survives_reboot;
+    int mode_survives_reboot, needs_reset_for_mode;
     unsigned int pci_device_id;
     unsigned int power_default_mw, power_min_mw; /* 0 = the board does not say */
     unsigned int profile_count;

@@ -62,10 +62,10 @@ def _profile(profile: dict[str, Any]) -> str:
 
 def _board(board: dict[str, Any], geometries: dict[str, Any], architectures: dict[str, Any]) -> str:
     name, geometry = board["catalog_name"], board["geometry"]
-    traits = architectures.get(board["architecture"], {"mode_survives_reboot": False})
+    traits = architectures.get(board["architecture"], {"mode_survives_reboot": False, "needs_reset_for_mode": False})
     pci, power, lowest = EXTRAS.get(name, (0, 0, 0))
     major, minor = board["compute_capability"].split(".")
-    survives = int(traits["mode_survives_reboot"])
+    survives = f"{int(traits['mode_survives_reboot'])}, {int(traits['needs_reset_for_mode'])}"
     head = f'"{name}", "{board["product_name"]}", {board["memory_mib"]}, {major}, {minor}'
     middle = (
         f"{ARCHITECTURES[board['architecture']]}, {board['max_instances']}, {survives}, {pci:#x}, {power}, {lowest}"

@@ -11,22 +11,22 @@ from tests.lab.nvml.boards import EXTRAS, c_table
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden")
-SHARED = ("boards.c", "state.c", "state_file.c")
+SHARED = ("boards.c", "state.c", "state_file.c", "reset.c")
 LIBRARY = (
-    *SHARED, "call.c", "system.c", "device.c", "power.c", "usage.c", "geometry.c", "mig_mode.c", "gpu_instance.c",
-    "compute_instance.c", "mig_device.c",
+    *SHARED, "call.c", "system.c", "device.c", "power.c", "settings.c", "usage.c", "geometry.c", "mig_mode.c",
+    "gpu_instance.c", "compute_instance.c", "mig_device.c",
 )  # fmt: skip
 
 
 def build(directory: Path) -> None:
-    """Make `libnvidia-ml.so.1` and `nvmlsim` in a directory; needs gcc."""
+    """Make `libnvidia-ml.so.1`, `nvmlsim` and `nvidia-smi` in a directory; needs gcc."""
     directory.mkdir(parents=True, exist_ok=True)
     table = directory / "board_table.c"
     table.write_text(c_table(), encoding="utf-8")
     library = ("-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o", str(directory / "libnvidia-ml.so.1"))
     _gcc(*library, str(table), *(str(HERE / source) for source in LIBRARY))
-    tool = ("-o", str(directory / "nvmlsim"))
-    _gcc(*tool, str(table), str(HERE / "tool.c"), *(str(HERE / source) for source in SHARED))
+    for name, source in {"nvmlsim": "tool.c", "nvidia-smi": "smi.c"}.items():
+        _gcc("-o", str(directory / name), str(table), str(HERE / source), *(str(HERE / each) for each in SHARED))
 
 
 def _gcc(*arguments: str) -> None:

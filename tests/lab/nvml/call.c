@@ -11,10 +11,10 @@ nvmlReturn_t call_begin(struct state *state, enum access access, const char *fun
     state->lock = -1;
     if (!nvml_initialized)
         return NVML_ERROR_UNINITIALIZED;
-    nvmlReturn_t loaded = state_load(state, access);
-    if (loaded != NVML_SUCCESS)
-        return loaded;
-    return state_fault(state, function, handle ? (int)handle_gpu(handle) : -1);
+    nvmlReturn_t refused = state_load(state, READ);
+    if (refused == NVML_SUCCESS) /* before the lock: a call that hangs must not keep those for other GPUs */
+        refused = state_fault(state, function, handle ? (int)handle_gpu(handle) : -1);
+    return refused != NVML_SUCCESS || access == READ ? refused : state_load(state, WRITE);
 }
 
 struct gpu *gpu_of(struct state *state, const void *device)

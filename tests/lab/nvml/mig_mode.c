@@ -26,7 +26,8 @@ static int has_instances(const struct state *state, unsigned int gpu)
     return 0;
 }
 
-/* A process on the GPU leaves the change pending: the call succeeds, `activation` says IN_USE, and it is to be made again. */
+/* Who holds the GPU leaves the change pending: the call succeeds, `activation` says IN_USE, and it is to be made again.
+ * Where a hypervisor keeps the GPU from being reset it pends as well, and nothing says so. */
 NVML_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
     CALL(WRITE, device);
@@ -39,9 +40,12 @@ NVML_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mod
         return NVML_ERROR_IN_USE;
     gpu->pending_mode = mode;
     *activation = NVML_SUCCESS;
-    if (gpu->mode != mode && state_gpu_busy(&state, gpu->index))
+    int resets = gpu->mode != mode && gpu->board->needs_reset_for_mode;
+    if (gpu->mode != mode && state_gpu_held(&state, gpu->index))
         *activation = NVML_ERROR_IN_USE;
-    else
+    else if (!resets)
         gpu->mode = mode;
+    else if (state_resettable(&state))
+        state_reset_gpu(&state, gpu);
     return state_save(&state);
 }

@@ -16,12 +16,15 @@
 #define MAX_FAULTS 64
 #define UUID_SIZE 48
 #define NO_INSTANCE (-1)
+#define VIRTUALIZATION_PASSTHROUGH 1
+#define VIRTUALIZATION_VGPU 2
 
 struct gpu {
     unsigned int index;
     const struct board *board;
     char uuid[UUID_SIZE], pci[20];
     unsigned int mode, pending_mode, persistence, power_limit_mw;
+    unsigned int compute_mode, ecc, pending_ecc;
 };
 
 struct gpu_instance {
@@ -50,6 +53,7 @@ struct fault {
 struct state {
     char driver[80];
     unsigned int cuda;
+    unsigned int virtualization; /* NVML_GPU_VIRTUALIZATION_MODE_… */
     unsigned long nonce; /* counts compute instances ever made, so that no UUID comes twice */
     unsigned int gpu_count, gpu_instance_count, compute_instance_count, process_count, fault_count;
     struct gpu gpus[MAX_GPUS];
@@ -73,6 +77,9 @@ nvmlReturn_t state_fault(const struct state *state, const char *function, int gp
 struct gpu *state_gpu(struct state *state, unsigned int index);
 struct gpu_instance *state_gpu_instance(struct state *state, unsigned int gpu, unsigned int id);
 struct compute_instance *state_compute_instance(struct state *state, unsigned int gpu, unsigned int gi, unsigned int id);
+int state_gpu_held(const struct state *state, unsigned int gpu);
+int state_resettable(const struct state *state);
+void state_reset_gpu(struct state *state, struct gpu *gpu);
 int state_gpu_busy(const struct state *state, unsigned int gpu);
 int state_instance_busy(const struct state *state, unsigned int gpu, unsigned int gi, unsigned int ci);
 unsigned long long process_start_time(unsigned int pid); /* 0 = no such process */

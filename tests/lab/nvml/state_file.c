@@ -30,8 +30,23 @@ static int parse_gpu(struct state *state, const char *line)
                &gpu->pending_mode, &gpu->persistence, &gpu->power_limit_mw) != 8)
         return 0;
     gpu->board = board_by_name(board);
+    gpu->ecc = gpu->pending_ecc = 1;
     state->gpu_count += gpu->board != NULL;
     return gpu->board != NULL;
+}
+
+/* Of a GPU that was named before; without such a line its settings are as they leave the factory. */
+static int parse_settings(struct state *state, const char *line)
+{
+    unsigned int index;
+    struct gpu read, *gpu;
+    if (sscanf(line, "settings %u %u %u %u", &index, &read.compute_mode, &read.ecc, &read.pending_ecc) != 4 ||
+        !(gpu = state_gpu(state, index)))
+        return 0;
+    gpu->compute_mode = read.compute_mode;
+    gpu->ecc = read.ecc;
+    gpu->pending_ecc = read.pending_ecc;
+    return 1;
 }
 
 static int parse_gpu_instance(struct state *state, const char *line)
@@ -80,7 +95,9 @@ static int parse_fault(struct state *state, const char *line)
 static int parse_line(struct state *state, const char *line)
 {
     return sscanf(line, "driver %79s", state->driver) == 1 || sscanf(line, "cuda %u", &state->cuda) == 1 ||
-           sscanf(line, "nonce %lu", &state->nonce) == 1 || parse_gpu(state, line) || parse_gpu_instance(state, line) ||
+           sscanf(line, "nonce %lu", &state->nonce) == 1 ||
+           sscanf(line, "virtualization %u", &state->virtualization) == 1 || parse_settings(state, line) ||
+           parse_gpu(state, line) || parse_gpu_instance(state, line) ||
            parse_compute_instance(state, line) || parse_process(state, line) || parse_fault(state, line);
 }
 
@@ -118,9 +135,12 @@ nvmlReturn_t state_load(struct state *state, enum access access)
 static void write_state(const struct state *state, FILE *file)
 {
     fprintf(file, "driver %s\ncuda %u\nnonce %lu\n", state->driver, state->cuda, state->nonce);
-    for (const struct gpu *g = state->gpus; g < state->gpus + state->gpu_count; g++)
+    fprintf(file, "virtualization %u\n", state->virtualization);
+    for (const struct gpu *g = state->gpus; g < state->gpus + state->gpu_count; g++) {
         fprintf(file, "gpu %u %s %s %s %u %u %u %u\n", g->index, g->board->catalog_name, g->uuid, g->pci, g->mode,
                 g->pending_mode, g->persistence, g->power_limit_mw);
+        fprintf(file, "settings %u %u %u %u\n", g->index, g->compute_mode, g->ecc, g->pending_ecc);
+    }
     for (const struct gpu_instance *i = state->gpu_instances; i < state->gpu_instances + state->gpu_instance_count; i++)
         fprintf(file, "gi %u %u %u %u %u\n", i->gpu, i->id, i->profile_id, i->start, i->size);
     for (unsigned int k = 0; k < state->compute_instance_count; k++) {

@@ -12,6 +12,7 @@ static const char USAGE[] =
     "       nvmlsim fault FUNCTION CODE [GPU]              that NVML function answers CODE; 0 = success without effect\n"
     "       nvmlsim delay FUNCTION MILLISECONDS [GPU]      that NVML function takes longer\n"
     "       nvmlsim clear-faults\n"
+    "       nvmlsim virtualization MODE                    as NVML numbers it: 0 none, 1 passed through\n"
     "       nvmlsim process GPU GI CI PID MIB              a process that stays until it is cleared; GI CI -1 = no MIG\n"
     "       nvmlsim clear-processes\n"
     "       nvmlsim check DEVICE…                          fails for a device that is not there\n"
@@ -28,24 +29,22 @@ static void default_power(struct gpu *gpu)
     gpu->power_limit_mw = gpu->board->power_default_mw;
 }
 
-/* Instances never survive. Ampere keeps its mode in the board's own memory; later boards forget it. */
 static void boot(struct state *state)
 {
-    drop_instances(state);
     state->process_count = 0;
     for (unsigned int i = 0; i < state->gpu_count; i++) {
-        struct gpu *gpu = &state->gpus[i];
-        gpu->mode = gpu->pending_mode = gpu->board->mode_survives_reboot ? gpu->pending_mode : 0;
-        default_power(gpu);
+        state_reset_gpu(state, &state->gpus[i]);
+        default_power(&state->gpus[i]);
     }
 }
 
 static void reset(struct state *state)
 {
     drop_instances(state);
-    state->process_count = state->fault_count = 0;
+    state->process_count = state->fault_count = state->virtualization = 0;
     for (unsigned int i = 0; i < state->gpu_count; i++) {
-        state->gpus[i].mode = state->gpus[i].pending_mode = 0;
+        state->gpus[i].mode = state->gpus[i].pending_mode = state->gpus[i].compute_mode = 0;
+        state->gpus[i].ecc = state->gpus[i].pending_ecc = 1;
         default_power(&state->gpus[i]);
     }
 }
@@ -131,6 +130,8 @@ static int run(struct state *state, int argc, char **argv)
         return reset(state), 0;
     if (strcmp(verb, "clear-faults") == 0 && argc == 2)
         return state->fault_count = 0, 0;
+    if (strcmp(verb, "virtualization") == 0 && argc == 3)
+        return state->virtualization = number(argv[2]), 0;
     if (strcmp(verb, "clear-processes") == 0 && argc == 2)
         return state->process_count = 0, 0;
     if (strcmp(verb, "fault") == 0 && (argc == 4 || argc == 5))

@@ -88,7 +88,8 @@ def _part(
     model = gpu.select.model if gpu.select != "all" else None
     known = find_board(model) if model else None
     slices, wrong = counts_of(name, gpu, plan, known or board)
-    faults.extend(wrong)
+    faults.extend(each for each in wrong if each.severity is Severity.ERROR)
+    warnings.extend(each for each in wrong if each.severity is Severity.WARNING)
     if gpu.select == "all":
         return _Part((), None, slices)
     if gpu.select.index is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from gpuplan.catalog.boards import Board, Profile
 from gpuplan.catalog.devicename import DeviceName, parse_device_name
 from gpuplan.intent.migparted.form import MOST
 from gpuplan.intent.planfile import Gpu, PlanFile, Slice
 from gpuplan.intent.select import slices_of
-from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 
 _MIB = 1 << 20
 _SIZE = re.compile(r"(?P<compute>\dc\.)?(?P<slices>\d)g(?P<suffix>[+-].*)?\Z", re.ASCII)
@@ -20,7 +21,7 @@ _SIZE = re.compile(r"(?P<compute>\dc\.)?(?P<slices>\d)g(?P<suffix>[+-].*)?\Z", r
 def counts_of(
     name: str, gpu: Gpu, plan: PlanFile, board: Board | None
 ) -> tuple[Mapping[str, int] | None, Sequence[Diagnostic]]:
-    """The counts, None where MIG is off; and what is wrong.
+    """The counts, None where MIG is off; and what is wrong, or looks so.
 
     `board` is what the GPU is known to be; sizes such as `1g` and `memory: 20GiB` have a name only there.
     """
@@ -32,6 +33,9 @@ def counts_of(
         try:
             for device in _devices(stated, board):
                 counts[str(device)] = counts.get(str(device), 0) + 1
+                if board is not None and board.profile(device.instance) is None:
+                    where = plan.where("gpus", name, "mig", part.partition("[")[0])
+                    faults.append(_not_in_the_catalog(f"{name}/{part}", device.instance, board, where))
         except ValueError as fault:
             where = plan.where("gpus", name, "mig", part.partition("[")[0])
             fix = "Write the profile as `nvidia-smi mig -lgip` prints it, or name the board: --board A100-SXM4-80GB"
@@ -40,6 +44,19 @@ def counts_of(
         detail = f"{name} has more than {MOST} slices {', '.join(too_many)}, and no board holds as many."
         faults.append(Diagnostic("More slices than any GPU holds", detail, "", plan.where("gpus", name, "mig")))
     return counts, faults
+
+
+def _not_in_the_catalog(part: str, profile: str, board: Board, where: Location) -> Diagnostic:
+    """A warning alone: boards of one product name differ, and the node's own word counts, not the catalog's."""
+    known = [each.name for each in board.profiles]
+    near = get_close_matches(profile, known, n=1)
+    return Diagnostic(
+        "The catalog does not know the profile",
+        f"{part} is {profile}, which is not among the profiles that the catalog has of the {board.catalog_name}.",
+        (f"Did you mean {near[0]}? " if near else "") + f"It has {', '.join(known)}.",
+        where,
+        severity=Severity.WARNING,
+    )
 
 
 def _devices(stated: Slice, board: Board | None) -> Iterator[DeviceName]:

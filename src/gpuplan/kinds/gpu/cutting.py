@@ -72,7 +72,7 @@ def destroy_compute(task: Task) -> list[Fact]:
         if any(one.id == number for one in instance.computes):
             raise Problem(refusals.did_not_converge(task.step, f"{instance} still has its compute instance {number}"))
     task.hands.say(f"{instance} has no compute instance {number}")
-    return [_fact(task, gpu, instance, task.numbers("known"))]
+    return [_fact(task, gpu, instance, None)]
 
 
 def complete(task: Task) -> list[Fact]:
@@ -96,6 +96,8 @@ def _completed(task: Task, instance: Instance) -> list[Fact]:
     _, gpu = task.look()
     lacks = _inside(task, gpu, instance)
     if lacks.missing:
+        # Which number gets which id is known afterwards; until then all of them count as made by us.
+        task.hands.remember([_fact(task, gpu, instance, None)])
         task.act("mig.create_compute", instance=instance.id, compute=[lacks.sizes[number] for number in lacks.missing])
     task.hands.say(f"{instance} stands")
     return [_confirmed(task, instance.profile, instance.start)]
@@ -117,7 +119,7 @@ def _confirmed(task: Task, profile: str, start: int) -> Fact:
     return _fact(task, gpu, instance, now.ids)
 
 
-def _fact(task: Task, gpu: Gpu, instance: Instance, ids: Sequence[int]) -> Fact:
+def _fact(task: Task, gpu: Gpu, instance: Instance, ids: Sequence[int] | None) -> Fact:
     adopted = bool(task.step.arguments.get("adopted"))
     fact = memory.slice_fact(gpu.uuid, instance.profile, instance.start, instance.size, ids)
     return parse_address(task.text("slice")), {**fact, "adopted": True} if adopted else fact

@@ -68,7 +68,7 @@ def fields(unit: Unit, turning: Way) -> Iterator[FieldChange]:
 
 
 def reasons(unit: Unit, turning: Way) -> Iterator[str]:
-    """Why it takes a reset or a reboot."""
+    """What it takes, and why."""
     gpu = unit.gpu
     if gpu.supported and gpu.current != gpu.pending and _mig_changes(unit, turning):
         yield f"MIG mode was set to {_on(gpu.pending)}, which has not come into effect"
@@ -76,6 +76,8 @@ def reasons(unit: Unit, turning: Way) -> Iterator[str]:
         yield "no slice outlives a reset of its GPU"
     if turning.left:
         yield f"an earlier run stopped {listed(turning.left)} and was cut off before it could start them again"
+    if Need.RESET in turning.needs:
+        yield f"it takes a reset of {gpu.uuid}, and of no other GPU"
     if Need.REBOOT in turning.needs:
         yield f"{unit.address.name} is passed through to a virtual machine, where no guest can reset it"
 
@@ -84,6 +86,8 @@ def interrupts(unit: Unit, turning: Way, gpu_users: Users) -> Iterator[str]:
     """What stops serving."""
     if turning.disrupts and gpu_users.all:
         yield f"{_changes(unit, turning)}: {listed(gpu_users.all)}"
+    if Need.RESET in turning.needs and unit.spec.stop_services:
+        yield f"where they run, these services are stopped meanwhile: {listed(unit.spec.stop_services)}"
     if Need.REBOOT in turning.needs:
         yield "the node has to be rebooted: everything on it"
 

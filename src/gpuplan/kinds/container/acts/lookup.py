@@ -28,7 +28,9 @@ def devices_now(gpus: Mapping[str, Json], address: Address, hands: Hands) -> tup
     there = read_gpus(snapshot).uuids
     found: dict[str, str] = {}
     for part, known in gpus.items():
-        uuid = _standing(*_remembered(remembered, address.node, part), snapshot) or str(known or "")
+        uuid = str(known or "")
+        if uuid not in there:
+            uuid = _standing(*_remembered(remembered, address.node, part), snapshot)
         if uuid not in there:
             raise Problem(_gone(part, address))
         found[part] = uuid
