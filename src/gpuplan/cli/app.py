@@ -26,7 +26,7 @@ VERBS: Mapping[str, Callable[..., int]] = {
     "schema": schema,
 }
 EPILOGUE = "Exit codes: 0 done or in sync, 1 error, 2 changes or drift, 3 only pending, 4 a node could not be read, \
-5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 interrupted."
+5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 (143, 129) interrupted."
 
 
 def build() -> typer.Typer:

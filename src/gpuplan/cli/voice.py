@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.quoting import source_line, without_secrets
+from gpuplan.cli.streams import writing
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.event import Event, Listener, silent
 from gpuplan.model.value import Json, JsonObject
@@ -31,8 +32,8 @@ class Voice:
         if not self.as_json:
             from gpuplan.views.terminal import draw, screen
 
-            draw(page, screen(sys.stdout))
-            sys.stdout.flush()
+            with writing(sys.stdout):
+                draw(page, screen(sys.stdout))
 
     def tell(self, diagnostics: Sequence[Diagnostic]) -> None:
         """What went wrong: at once for people, with the answer for scripts."""
@@ -42,7 +43,8 @@ class Voice:
             from gpuplan.views.diagnostics import diagnostics as page
             from gpuplan.views.terminal import draw, screen
 
-            draw(page(news, source_line), screen(sys.stderr))
+            with writing(sys.stderr):
+                draw(page(news, source_line), screen(sys.stderr))
 
     def answer(self, result: JsonObject, code: int) -> None:
         """The one document that a script reads."""
@@ -73,7 +75,8 @@ class Voice:
 
 def print_json(value: Json) -> None:
     """One JSON document on standard output."""
-    print(as_json_text(value), flush=True)
+    with writing(sys.stdout):
+        print(as_json_text(value))
 
 
 def as_json_text(value: Json) -> str:
