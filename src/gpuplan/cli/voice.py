@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gpuplan.views.page import Page
 
 
+FEWEST = 10
+"""Problems that are shown in full at any moment, however many there were before: the last ones matter most."""
+
+
 class Voice:
     """Everything that one run says. A diagnostic is told once, however often it is met."""
 
@@ -26,6 +30,7 @@ class Voice:
         self.seen_live = False
         """Whoever reads the result has seen the steps go by."""
         self._told: dict[Diagnostic, None] = {}
+        self._shown = 0
 
     def show(self, page: Page) -> None:
         """A result for people; nothing where a script reads."""
@@ -40,11 +45,14 @@ class Voice:
         news = [each for each in map(without_secrets, diagnostics) if each not in self._told]
         self._told.update(dict.fromkeys(news))
         if news and not self.as_json:
+            from gpuplan.views.diagnostics import MOST, together
             from gpuplan.views.diagnostics import diagnostics as page
             from gpuplan.views.terminal import draw, screen
 
+            most = max(MOST - self._shown, FEWEST)
+            self._shown += min(most, len(together(news)))
             with writing(sys.stderr):
-                draw(page(news, source_line), screen(sys.stderr))
+                draw(page(news, source_line, most), screen(sys.stderr))
 
     def answer(self, result: JsonObject, code: int) -> None:
         """The one document that a script reads."""
