@@ -75,3 +75,11 @@ def test_a_file_that_is_in_the_way_is_told_before_any_node_is_asked(command: Com
     assert ran.code == 1
     assert "not overwritten" in ran.err
     assert Path("precious").read_text() == "text"
+
+
+def test_very_many_faults_are_counted_and_scripts_get_all(command: Command) -> None:
+    Path("faulty.yaml").write_text("version: 1\nname: a\n" + "".join(f"x{number}: 1\n" for number in range(4548)))
+    ran = command("validate", "faulty.yaml")
+    assert ran.err.count("Error:") == 50
+    assert "and 4498 more; --json tells all of them." in ran.err
+    assert len(json.loads(command("validate", "faulty.yaml", "--json").out)["diagnostics"]) == 4548

@@ -31,12 +31,28 @@ with Watch(lambda event: None) as watch:
 """
 
 
-def test_the_first_is_noticed_and_the_former_handler_comes_back() -> None:
-    former = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_is_noticed_and_the_former_handler_comes_back(number: signal.Signals) -> None:
+    former = signal.getsignal(number)
     with Watch(lambda event: None) as watch, pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-    assert watch.interrupted
-    assert signal.getsignal(signal.SIGINT) is former
+        os.kill(os.getpid(), number)
+    assert watch.code == 128 + number
+    assert signal.getsignal(number) is former
+
+
+def test_a_terminal_that_closes_is_noticed_once_and_nohup_is_respected() -> None:
+    with Watch(lambda event: None) as watch:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert watch.code == 129
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Watch(lambda event: None) as watch:
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, former)
+    assert watch.code == 0
 
 
 def test_events_are_passed_on() -> None:
@@ -51,9 +67,11 @@ def test_events_are_passed_on() -> None:
     assert "nothing" in watch.story()
 
 
-def test_the_second_leaves_at_once_and_says_what_was_done() -> None:
-    ran = subprocess.run([sys.executable, "-c", TWICE], check=False, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 130
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_the_second_leaves_at_once_and_says_what_was_done(name: str, code: int) -> None:
+    program = TWICE.replace("SIGINT", name)
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == code
     assert "each node finishes the step it is in" in ran.stderr
     assert "Steps done: 1." in ran.stderr
     assert r"gpu-a1: load model x\x1b" in ran.stderr
@@ -70,6 +88,26 @@ with leaving_at_once():
 """
 
 
-def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs() -> None:
-    ran = subprocess.run([sys.executable, "-c", ASKING], check=False, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (130, "\nInterrupted. Nothing was changed.\n")
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs(name: str, code: int) -> None:
+    program = ASKING.replace("SIGINT", name)
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (code, "\nInterrupted. Nothing was changed.\n")
+
+
+LATE = """
+import os, signal
+from gpuplan.cli.interrupt import Watch
+from gpuplan.model.event import StepStarted
+with Watch(lambda event: None) as watch:
+    watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+"""
+
+
+def test_one_that_comes_when_the_flow_no_longer_listens_tells_the_truth() -> None:
+    ran = subprocess.run([sys.executable, "-c", LATE], check=False, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 143
+    assert "gpu-a1: create slice" in ran.stderr
+    assert "Traceback" not in ran.stderr

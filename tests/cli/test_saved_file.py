@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuplan.cli import saved_file
-from gpuplan.model.diagnostic import Problem
+from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
 from tests.cli.run import Command
 from tests.views import values
 from tests.views.values import change_set_of
@@ -55,16 +57,27 @@ def test_a_former_change_set_is_replaced_and_nothing_else() -> None:
     [
         (lambda text: text[: len(text) // 2], "damaged"),
         (lambda text: text.replace('"format": 1', '"format": 99'), "format 99"),
-        (lambda text: text.replace('"run"', '"ran"'), "damaged"),
+        (lambda text: text.replace('"run"', '"ran"'), "was changed since it was saved"),
+        (lambda text: text.replace("turn MIG mode on", "turn MIG mode off"), "was changed since it was saved"),
+        (lambda text: text.replace("inv.yaml", "other.yaml"), "was changed since it was saved"),
+        (lambda text: re.sub(r',\n  "digest": "[0-9a-f]*"', "", text), "was changed since it was saved"),
     ],
 )
 def test_a_damaged_one_is_refused_with_a_reason(command: Command, damage, says: str) -> None:
-    saved_file.write("c", MADE, "")
+    saved_file.write("c", MADE, "inv.yaml")
     Path("c").write_text(damage(Path("c").read_text()))
-    ran = command("show", "c")
-    assert ran.code == 1
-    assert says in ran.err
-    assert "Traceback" not in ran.err
+    for argv in (["show", "c"], ["apply", "c", "--auto-approve"]):
+        ran = command(*argv)
+        assert ran.code == 1
+        assert says in ran.err
+        assert "Traceback" not in ran.err
+
+
+def test_its_layout_and_what_lies_beyond_ascii_do_not_matter(command: Command) -> None:
+    odd = replace(values.QUIET, diagnostics=(Diagnostic("ü\udc80\u2028 日本", "1.0", severity=Severity.WARNING),))
+    saved_file.write("c", change_set_of(values.NODE, odd), "inv.yaml")
+    Path("c").write_text(json.dumps(json.loads(Path("c").read_text()), sort_keys=True, ensure_ascii=True))
+    assert command("show", "c").code == 0
 
 
 def test_show_draws_it_with_its_steps(command: Command) -> None:
@@ -80,13 +93,36 @@ def test_show_as_json_is_the_file_in_an_envelope(command: Command) -> None:
     answer = json.loads(command("show", "c", "--json").out)
     told = answer.pop("diagnostics")
     assert answer.pop("exit_code") == 0
-    assert answer == json.loads(Path("c").read_text())
+    saved = json.loads(Path("c").read_text())
+    assert len(saved.pop("digest")) == 64
+    assert answer == saved
     assert [each["summary"] for each in told] == ["A server does not answer"]
 
 
 def test_show_of_something_else(command: Command) -> None:
     Path("plan.yaml").write_text("version: 1\n")
-    ran = command("show", "plan.yaml")
-    assert ran.code == 1
-    assert "cannot be read" in ran.err
+    Path("other.json").write_text('{"version": 1}')
+    Path("flow.yaml").write_text("{version: 1, name: a}")
+    for path in ("plan.yaml", "other.json", "flow.yaml"):
+        ran = command("show", path)
+        assert ran.code == 64
+        assert "Error: Not a change set" in ran.err
+        assert "damaged" not in ran.err
     assert command("show", "absent").code == 1
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "destroy", "drift-check"])
+def test_one_where_a_plan_file_is_wanted(command: Command, verb: str) -> None:
+    saved_file.write("c", MADE, "inv.yaml")
+    options = [] if verb == "validate" else ["-i", "inv.yaml"]
+    ran = command(verb, "c", *options, *(["--auto-approve"] if verb == "destroy" else []))
+    assert ran.code == 64
+    assert "Error: This is a saved change set" in ran.err
+    assert "gpuplan apply c or gpuplan show c" in ran.err
+
+
+@pytest.mark.parametrize("argv", [["validate"], ["plan", "-i", "x"], ["show"], ["apply", "-i", "x", "--auto-approve"]])
+def test_an_empty_path(command: Command, argv: list[str]) -> None:
+    ran = command(argv[0], "", *argv[1:])
+    assert ran.code == 64
+    assert "Error: No path was given" in ran.err

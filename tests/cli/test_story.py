@@ -121,7 +121,10 @@ def _read_until(terminal: int, text: bytes, seconds: float = 60.0) -> bytes:
 
 
 @pytest.mark.usefixtures("applied")
-def test_ctrl_c_lets_the_step_end_and_says_what_is_left(command: Command) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interrupt_lets_the_step_end_and_says_what_is_left(
+    command: Command, number: signal.Signals, code: int
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gpuplan", "destroy", *ON_NODES, "--auto-approve"],
         stdout=subprocess.PIPE,
@@ -130,9 +133,9 @@ def test_ctrl_c_lets_the_step_end_and_says_what_is_left(command: Command) -> Non
     )
     assert process.stderr is not None
     assert "gpu-a1: 1/" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "each node finishes the step it is in" in err
     assert "Traceback" not in err
     assert "(skipped: interrupted)" in out

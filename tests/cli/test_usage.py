@@ -41,6 +41,16 @@ def test_wrong_usage_where_a_script_reads(command: Command) -> None:
     assert "--auto-approve" in answer["diagnostics"][0]["fix"]
 
 
+@pytest.mark.parametrize("argv", [["plan", "--json"], ["plan", "a", "--jason", "--json"], ["nonsense", "--json"]])
+def test_what_the_parser_refuses_is_one_document_too(command: Command, argv: list[str]) -> None:
+    ran = command(*argv)
+    answer = json.loads(ran.out)
+    assert (ran.code, ran.err) == (64, "")
+    assert (answer["kind"], answer["exit_code"]) == ("gpuplan diagnostics", 64)
+    assert answer["diagnostics"][0]["summary"] == "Wrong usage"
+    assert answer["diagnostics"][0]["fix"].endswith("--help.")
+
+
 def test_no_verb_at_all_shows_the_help_and_is_wrong_usage(command: Command) -> None:
     ran = command()
     assert (ran.code, ran.out) == (64, "")

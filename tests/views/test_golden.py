@@ -66,3 +66,18 @@ def test_one_problem_of_several_resources_is_told_once_with_all_of_them() -> Non
     text = drawn(diagnostics(told))
     assert text.count("The node cannot be reached") == 1
     assert "gpu-a1, gpu-a2\n" in text
+
+
+def test_of_very_many_problems_the_first_are_told_and_the_rest_counted() -> None:
+    warnings = [replace(values.WARNING, detail=f"Rule {number}.") for number in range(30)]
+    errors = [replace(values.UNKNOWN_KEY, detail=f"Key {number}.") for number in range(40)]
+    text = drawn(diagnostics(warnings + errors))
+    assert text.count("Error:") == 40
+    assert text.count("Warning:") == 10
+    assert text.endswith("\nand 20 more; --json tells all of them.\n")
+    assert "more" not in drawn(diagnostics(errors))
+
+
+def test_a_problem_of_very_many_nodes_names_some_of_them() -> None:
+    text = drawn(diagnostics([replace(values.UNREACHABLE, address=f"n{number}") for number in range(200)]), 140)
+    assert ", n19, and 180 more\n" in text

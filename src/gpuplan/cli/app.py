@@ -35,7 +35,7 @@ FORMATS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
 }
 """Verbs that are followed by the other tool's name: what each does, and its tools."""
 EPILOGUE = "Exit codes: 0 done or in sync, 1 error, 2 changes or drift, 3 only pending, 4 a node could not be read, \
-5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 interrupted."
+5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 (143, 129) interrupted."
 
 
 def build() -> typer.Typer:

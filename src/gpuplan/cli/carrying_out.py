@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuplan.cli import INTERRUPTED, planning
+from gpuplan.cli import planning
 from gpuplan.cli.inputs import base_dir
 from gpuplan.cli.interrupt import Watch
 from gpuplan.cli.voice import Voice
@@ -94,7 +94,7 @@ def _apply(ready: ChangeSet, inventory: Inventory, given: Consent, voice: Voice,
             allow=given.allow,
             listen=watch.listen,
         )
-    code = INTERRUPTED if watch.interrupted else _worst({*before, of_outcomes(outcomes)})
+    code = watch.code or _worst({*before, of_outcomes(outcomes)})
     _tell(outcomes, voice)
     voice.answer(_json(ready, outcomes), code)
     return code

@@ -10,7 +10,8 @@ from typing import ParamSpec
 import typer
 
 from gpuplan.cli import INTERRUPTED
-from gpuplan.cli.interrupt import NOTHING_CHANGED
+from gpuplan.cli.interrupt import NOTHING_CHANGED, Interrupt
+from gpuplan.cli.streams import Unwritable
 from gpuplan.model.diagnostic import Diagnostic, Problem
 
 Given = ParamSpec("Given")
@@ -25,10 +26,10 @@ def at_the_edge(verb: Callable[Given, int]) -> Callable[Given, int]:
             return int(verb(*args, **kwargs))
         except Problem as problem:
             return _told(problem, kwargs.get("as_json") is True)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             print(f"\n{NOTHING_CHANGED}", file=sys.stderr)
-            return INTERRUPTED
-        except (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError):
+            return stop.code if isinstance(stop, Interrupt) else INTERRUPTED
+        except (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, Unwritable):
             raise
         except Exception as fault:  # noqa: BLE001 - the last resort: kept for a report, told in one message
             return _unforeseen(fault, kwargs.get("as_json") is True)

@@ -68,7 +68,16 @@ def _together(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
 
 
 def read_plan_file(plan: str, variables: Sequence[str] | None, variable_files: Sequence[str] | None) -> PlanFile:
-    """The plan file alone."""
+    """The plan file alone.
+
+    Raises:
+        Problem: with all its faults; or no path was given, or that of a saved change set.
+    """
+    from gpuplan.cli.saved_file import no_path, refuse_as_plan_file
+
+    if not plan:
+        raise Problem(no_path("A plan file", "PLAN"), Exit.USAGE)
+    refuse_as_plan_file(plan)
     named = dict(_pair(text) for text in variables or ())
     from gpuplan.intent.load import load_plan
 

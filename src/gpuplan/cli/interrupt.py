@@ -1,4 +1,4 @@
-"""Ctrl-C: while nodes are asked it leaves at once, while they are worked on each first finishes its step."""
+"""Ctrl-C and its like: while nodes are asked it leaves at once, while they are worked on each first ends its step."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from gpuplan.cli import INTERRUPTED
+from gpuplan.cli import HUNG_UP, INTERRUPTED, TERMINATED
 from gpuplan.model.event import Event, Listener, StepEnded, StepStarted
 from gpuplan.model.outcome import Status
 from gpuplan.views.escape import visible
 
 NOTHING_CHANGED = "Interrupted. Nothing was changed."
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
+"""What asks the program to end, and the exit code that says so."""
 STANDARD_ERROR = 2
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -24,19 +26,28 @@ SHOW_CURSOR = "\x1b[?25h"
 def leaving_at_once() -> Iterator[None]:
     """While nodes are only asked: nothing is at stake, and a node that hangs must not hold anybody back."""
 
-    def leave(*_: object) -> None:
+    def leave(number: int, _: object) -> None:
         _write(NOTHING_CHANGED)
-        os._exit(INTERRUPTED)
+        os._exit(CODES[signal.Signals(number)])
 
     with _on_interrupt(leave):
         yield
 
 
+class Interrupt(KeyboardInterrupt):
+    """What a signal raises in the main thread, with the exit code that says which it was."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__()
+
+
 class Watch:
-    """Listens to an apply, and for Ctrl-C while it runs; use it as a context in the main thread."""
+    """Listens to an apply, and for Ctrl-C, SIGTERM and SIGHUP while it runs; use it as a context in the main thread."""
 
     def __init__(self, listen: Listener) -> None:
-        self.interrupted = False
+        self.code = 0
+        """The exit code of an apply that was interrupted; 0 where it was not."""
         self._listen = listen
         self._done = 0
         self._under_way: dict[str, str] = {}
@@ -50,6 +61,8 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._handling.__exit__(kind, error, trace)
+        if isinstance(error, Interrupt) and (self._done or self._under_way):
+            self._leave()  # it came when the flow no longer listened
 
     def listen(self, event: Event) -> None:
         """One event, from any thread; passed on to whoever shows progress."""
@@ -68,28 +81,36 @@ class Watch:
         rows.append("Run gpuplan plan to see how far it came.")
         return "\n".join(visible(row) for row in rows)
 
-    def _handle(self, *_: object) -> None:
-        if self.interrupted:
-            _write(self.story())
-            os._exit(INTERRUPTED)
-        self.interrupted = True
-        _write("Interrupted: each node finishes the step it is in. Ctrl-C once more leaves at once.")
-        raise KeyboardInterrupt
+    def _handle(self, number: int, _: object) -> None:
+        if self.code and number == signal.SIGHUP:
+            return  # a terminal that closes may say so more than once
+        if self.code:
+            self._leave()
+        self.code = CODES[signal.Signals(number)]
+        once_more = "Ctrl-C once more" if number == signal.SIGINT else "A second signal"
+        _write(f"Interrupted: each node finishes the step it is in. {once_more} leaves at once.")
+        raise Interrupt(self.code)
+
+    def _leave(self) -> None:
+        _write(self.story())
+        os._exit(self.code)
 
 
 @contextmanager
-def _on_interrupt(handle: Callable[..., None]) -> Iterator[None]:
+def _on_interrupt(handle: Callable[[int, object], None]) -> Iterator[None]:
+    """Only the main thread is ever interrupted; what nohup had ignored stays ignored."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is ever interrupted
-        return
-    former = signal.signal(signal.SIGINT, handle)
-    try:
         yield
-    finally:
-        signal.signal(signal.SIGINT, former)
+        return
+    with ExitStack() as former:
+        for number in CODES:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                former.callback(signal.signal, number, signal.signal(number, handle))
+        yield
 
 
 def _write(text: str) -> None:
     """Past all buffers and locks, since the signal may have come while one of them was held."""
     cursor = SHOW_CURSOR if os.isatty(STANDARD_ERROR) else ""
-    os.write(STANDARD_ERROR, f"{cursor}\n{text}\n".encode())
+    with suppress(OSError):  # a terminal that went away must not end what is under way
+        os.write(STANDARD_ERROR, f"{cursor}\n{text}\n".encode())

@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.quoting import source_line, without_secrets
+from gpuplan.cli.streams import writing
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.event import Event, Listener, silent
 from gpuplan.model.value import Json, JsonObject
 
 if TYPE_CHECKING:
     from gpuplan.views.page import Page
+
+
+FEWEST = 10
+"""Problems that are shown in full at any moment, however many there were before: the last ones matter most."""
 
 
 class Voice:
@@ -25,24 +30,29 @@ class Voice:
         self.seen_live = False
         """Whoever reads the result has seen the steps go by."""
         self._told: dict[Diagnostic, None] = {}
+        self._shown = 0
 
     def show(self, page: Page) -> None:
         """A result for people; nothing where a script reads."""
         if not self.as_json:
             from gpuplan.views.terminal import draw, screen
 
-            draw(page, screen(sys.stdout))
-            sys.stdout.flush()
+            with writing(sys.stdout):
+                draw(page, screen(sys.stdout))
 
     def tell(self, diagnostics: Sequence[Diagnostic]) -> None:
         """What went wrong: at once for people, with the answer for scripts."""
         news = [each for each in map(without_secrets, diagnostics) if each not in self._told]
         self._told.update(dict.fromkeys(news))
         if news and not self.as_json:
+            from gpuplan.views.diagnostics import MOST, together
             from gpuplan.views.diagnostics import diagnostics as page
             from gpuplan.views.terminal import draw, screen
 
-            draw(page(news, source_line), screen(sys.stderr))
+            most = max(MOST - self._shown, FEWEST)
+            self._shown += min(most, len(together(news)))
+            with writing(sys.stderr):
+                draw(page(news, source_line, most), screen(sys.stderr))
 
     def answer(self, result: JsonObject, code: int) -> None:
         """The one document that a script reads."""
@@ -73,7 +83,8 @@ class Voice:
 
 def print_json(value: Json) -> None:
     """One JSON document on standard output."""
-    print(as_json_text(value), flush=True)
+    with writing(sys.stdout):
+        print(as_json_text(value))
 
 
 def as_json_text(value: Json) -> str:

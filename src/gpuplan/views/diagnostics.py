@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rich.text import Text
 
 from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 from gpuplan.views.escape import rows, visible
+from gpuplan.views.excerpt import Excerpt
 from gpuplan.views.page import BLANK, Block, Page, paragraph
+from gpuplan.views.words import some
 
 Source = Callable[[Location], str | None]
 """The text of the line that a location names, or None where it cannot be read."""
 COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 COMMAND = "    "
 """What a row of a fix begins with that is to be run as it stands: it is never wrapped, so that it can be copied."""
-LONGEST_LINE = 200
-"""Characters of a source line that are shown."""
+MOST = 50
+"""Problems that are shown in full."""
+MOST_ADDRESSES = 20
+"""Addresses of one problem that are named."""
 
 
 def no_source(where: Location) -> str | None:  # noqa: ARG001  (the signature is that of Source)
@@ -25,14 +29,31 @@ def no_source(where: Location) -> str | None:  # noqa: ARG001  (the signature is
     return None
 
 
-def diagnostics(told: Sequence[Diagnostic], source: Source = no_source) -> Page:
-    """Each problem once with all that it is about, warnings first so that errors stand nearest to the prompt."""
+def diagnostics(told: Sequence[Diagnostic], source: Source = no_source, most: int = MOST) -> Page:
+    """Each problem once with all that it is about, warnings first so that errors stand nearest to the prompt.
+
+    Of more than `most` the errors are shown before the warnings; of the rest there is only the number.
+    """
+    addresses = together(told)
+    shown = sorted(addresses, key=_is_warning)[:most]
+    for diagnostic in sorted(shown, key=_is_warning, reverse=True):
+        yield BLANK
+        yield from _one(diagnostic, [visible(address) for address in addresses[diagnostic] if address], source)
+    if more := len(addresses) - len(shown):
+        yield BLANK
+        yield paragraph(f"and {more} more; --json tells all of them.")
+
+
+def together(told: Sequence[Diagnostic]) -> Mapping[Diagnostic, Mapping[str, None]]:
+    """Each problem without its address → all addresses that have it."""
     addresses: dict[Diagnostic, dict[str, None]] = {}
     for diagnostic in told:
         addresses.setdefault(replace(diagnostic, address=""), {})[diagnostic.address] = None
-    for diagnostic in sorted(addresses, key=lambda each: each.severity is Severity.ERROR):
-        yield BLANK
-        yield from _one(diagnostic, [visible(address) for address in addresses[diagnostic] if address], source)
+    return addresses
+
+
+def _is_warning(diagnostic: Diagnostic) -> bool:
+    return diagnostic.severity is Severity.WARNING
 
 
 def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
@@ -40,22 +61,14 @@ def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> It
     head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
     where = [visible(str(diagnostic.where))] if diagnostic.where else []
     yield _ruled(head, colour)
-    if places := [*where, *addresses]:
+    if places := [*where, *some(addresses, MOST_ADDRESSES)]:
         yield _ruled(Text(", ".join(places)), colour)
     if diagnostic.where and (line := source(diagnostic.where)) is not None:
-        yield from _excerpt(diagnostic.where, line, colour)
+        yield Excerpt(line, diagnostic.where.line, diagnostic.where.column, colour)
     for row in rows(diagnostic.detail):
         yield _ruled(Text(row), colour)
     for number, row in enumerate(rows(diagnostic.fix)):
         yield _ruled(Text(row), colour, "  " if number else "→ ", wraps=not row.startswith(COMMAND))
-
-
-def _excerpt(where: Location, line: str, colour: str) -> Iterator[Block]:
-    shown = visible(line.expandtabs(1))[:LONGEST_LINE]
-    number = f"{where.line:>6} │ "
-    yield _ruled(Text(shown), colour, number)
-    if 0 < where.column <= len(shown) + 1:
-        yield _ruled(Text(" " * (where.column - 1) + "^", colour), colour, " " * 7 + "│ ")
 
 
 def _ruled(body: Text, colour: str, lead: str = "", wraps: bool = True) -> Block:

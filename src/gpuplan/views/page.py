@@ -10,6 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from gpuplan.views.excerpt import Excerpt
+
 NARROWEST = 20
 """Columns that a paragraph's body gets even where the terminal has fewer."""
 
@@ -82,7 +84,7 @@ class Fields:
         yield paragraph(Text(row.after, row.style), f"{' ' * (column - 2)}→ ", " " * column)
 
 
-Block: TypeAlias = Paragraph | Fields
+Block: TypeAlias = Paragraph | Fields | Excerpt
 Page: TypeAlias = Iterable[Block]
 
 

@@ -34,6 +34,11 @@ def listed(things: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def some(things: Sequence[str], most: int) -> list[str]:
+    """The first of them, then how many more there are; one more is named, too, since it takes no more room."""
+    return list(things) if len(things) <= most + 1 else [*things[:most], f"and {len(things) - most} more"]
+
+
 def errors(diagnostics: Sequence[Diagnostic]) -> int:
     """How many of them are errors; warnings stop nothing."""
     return sum(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
