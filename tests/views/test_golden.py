@@ -26,6 +26,8 @@ PAGES = {
     "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
     "outcomes-brief": lambda: outcomes(values.OUTCOMES, brief=True),
     "not-converged": lambda: outcomes(values.NOT_CONVERGED),
+    "interrupted": lambda: outcomes(values.INTERRUPTED),
+    "interrupted-brief": lambda: outcomes(values.INTERRUPTED, brief=True),
     "drift": lambda: report(values.REPORT),
     "drift-verbose": lambda: report(values.REPORT, verbose=True),
     "in-sync-verbose": lambda: report(values.IN_SYNC, verbose=True),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuplan.model.changeset import NodeChanges
-from gpuplan.views.summary import plan_summary
+from gpuplan.model.outcome import NodeOutcome
+from gpuplan.views.summary import outcome_summary, plan_summary
 from tests.views import values
 from tests.views.values import change_set_of
 
@@ -28,3 +29,10 @@ def test_no_changes_is_said_only_of_nodes_that_were_read() -> None:
 def test_a_warning_does_not_make_a_node_doubtful() -> None:
     warned = replace(values.QUIET, diagnostics=(values.WARNING,))
     assert plan_summary(change_set_of(warned)) == "No changes. 1 node is as the plan file says."
+
+
+def test_where_nothing_was_begun_no_steps_are_counted() -> None:
+    refused = [NodeOutcome(f"n{number}", exit_code=7) for number in range(200)]
+    assert outcome_summary(refused[:1]) == "Not applied on n0. No step was begun."
+    assert outcome_summary(refused[:4]) == "Not applied on n0, n1, n2 and n3. No step was begun."
+    assert outcome_summary(refused) == "Not applied on n0, n1, n2 and 197 more. No step was begun."

@@ -171,3 +171,16 @@ NOT_CONVERGED = (
         remaining=(Change(TRITON, Action.UPDATE, (FieldChange("state", "exited", "running"),)),),
     ),
 )
+
+NOT_BEGUN = tuple(
+    StepOutcome(f"s{number}", f"load model m{number}", Status.SKIPPED, transcript=("skipped: interrupted",))
+    for number in range(75)
+)
+INTERRUPTED = tuple(
+    NodeOutcome(node, steps, (Diagnostic("Interrupted", "No further step was begun.", address=node),), exit_code=1)
+    for node, steps in (
+        ("gpu-a1", (StepOutcome("a", "create slice cls-a", Status.DONE, 0.31), *NOT_BEGUN)),
+        ("gpu-a2", NOT_BEGUN[:3]),
+        *((f"gpu-h{number}", NOT_BEGUN[:4]) for number in range(3)),
+    )
+)

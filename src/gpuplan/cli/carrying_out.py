@@ -106,9 +106,8 @@ def _tell(outcomes: Sequence[NodeOutcome], voice: Voice) -> None:
 
     if any(node.steps or node.exit_code for node in outcomes):
         voice.show([BLANK, *page(outcomes, brief=True)] if voice.seen_live else page(outcomes))
-    for node in outcomes:
-        voice.tell([diagnostic for step in node.steps for diagnostic in step.diagnostics])
-        voice.tell(node.diagnostics)
+    steps = [diagnostic for node in outcomes for step in node.steps for diagnostic in step.diagnostics]
+    voice.tell([*steps, *(diagnostic for node in outcomes for diagnostic in node.diagnostics)])
 
 
 def _json(ready: ChangeSet, outcomes: Sequence[NodeOutcome]) -> JsonObject:

@@ -201,7 +201,7 @@ def _not_converged(address: str) -> Diagnostic:
 def _interrupted(node: str) -> Diagnostic:
     return Diagnostic(
         "Interrupted",
-        f"The step that was running on {node} was finished, and no further one was begun.",
+        "The step that was running was finished, and no further one was begun.",
         "Run gpuplan plan, then apply, to go on from here.",
         address=node,
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from gpuplan.model.diagnostic import Severity
 from gpuplan.model.outcome import NodeOutcome, Status, StepOutcome
 from gpuplan.views.changes import change_block
 from gpuplan.views.escape import rows, visible
 from gpuplan.views.page import BLANK, Block, Page, paragraph
 from gpuplan.views.summary import outcome_summary
-from gpuplan.views.words import count, duration, errors
+from gpuplan.views.words import count, duration
 
 SIGNS = {Status.DONE: ("✓", "green"), Status.FAILED: ("✗", "bold red"), Status.SKIPPED: ("·", "dim")}
+FEW = 3
+"""Steps that were not done for one and the same reason and that are named one by one."""
 TRANSCRIPT_ROWS = 40
 """Rows of a failed step's transcript that are shown, from its end; --json and the journal hold all."""
 
@@ -33,26 +37,43 @@ def outcomes(nodes: Sequence[NodeOutcome], brief: bool = False) -> Page:
 def step_line(step: StepOutcome) -> Text:
     """“✓ create slice cls-a (0.3 s)”."""
     sign, colour = SIGNS[step.status]
-    end = duration(step.seconds)
-    if step.status is Status.SKIPPED:
-        end = visible(" ".join(step.transcript)) or "not done"
+    end = _reason(step) if step.status is Status.SKIPPED else duration(step.seconds)
     return Text.assemble((sign, colour), f" {visible(step.title)} ", (f"({end})", "dim"))
 
 
 def _node(node: NodeOutcome, brief: bool) -> Iterator[Block]:
     yield paragraph(Text(visible(node.node), "bold"))
+    skipped = Counter(_reason(step) for step in node.steps if step.status is Status.SKIPPED)
     for step in node.steps:
-        if brief and step.status is Status.DONE:
+        if (brief and step.status is Status.DONE) or (step.status is Status.SKIPPED and skipped[_reason(step)] > FEW):
             continue
         yield paragraph(step_line(step), "  ", "    ")
         if step.status is Status.FAILED:
             yield from _transcript(step)
-    if number := errors(node.diagnostics):
-        yield paragraph(Text(f"{count(number, 'error')}, told below", "red"), "  ")
+    for reason, number in skipped.items():
+        if number > FEW:
+            sign, colour = SIGNS[Status.SKIPPED]
+            body = Text.assemble(
+                (sign, colour), f" {number} steps were not begun ", (f"({reason.removeprefix('skipped: ')})", "dim")
+            )
+            yield paragraph(body, "  ", "    ")
+    yield from _wrong(node)
+
+
+def _wrong(node: NodeOutcome) -> Iterator[Block]:
+    """What was wrong outside the steps, by its summary; the whole of it is told as a diagnostic."""
+    summaries = Counter(each.summary for each in node.diagnostics if each.severity is Severity.ERROR)
+    for summary, number in summaries.items():
+        times = f" ({number} times)" if number > 1 else ""
+        yield paragraph(Text(f"{visible(summary)}{times}", "red"), Text("  ✗ ", "bold red"))
     if node.remaining and all(step.status is Status.DONE for step in node.steps):
-        yield paragraph(Text("It did not converge; a last look still finds:", "red"), "  ")
+        yield paragraph(Text("A last look still finds:", "red"), "  ")
         for change in node.remaining:
             yield from change_block(node.node, change)
+
+
+def _reason(step: StepOutcome) -> str:
+    return visible(" ".join(step.transcript)) or "not done"
 
 
 def _transcript(step: StepOutcome) -> Iterator[Block]:

@@ -81,7 +81,7 @@ class LiveProgress:
     def __call__(self, event: Event) -> None:
         """One event, from any thread."""
         self._note(event)
-        if isinstance(event, StepEnded):
+        if isinstance(event, StepEnded) and event.outcome.status is not Status.SKIPPED:
             # Drawing takes the console's lock, whose holder may be asking for the picture: never under our own.
             draw([paragraph(step_line(event.outcome), f"{visible(event.node)}: ")], self._console)
 

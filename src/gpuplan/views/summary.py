@@ -9,7 +9,7 @@ from gpuplan.model.change import Action, Unknown
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.finding import Report
 from gpuplan.model.outcome import NodeOutcome, Status
-from gpuplan.views.words import count, errors, listed
+from gpuplan.views.words import count, errors, few
 
 
 def plan_summary(changes: ChangeSet, partial: bool = False) -> str:
@@ -29,12 +29,16 @@ def plan_summary(changes: ChangeSet, partial: bool = False) -> str:
 def outcome_summary(outcomes: Sequence[NodeOutcome]) -> str:
     """“Applied: 7 steps done on 2 nodes. 1 failed, 2 not done on gpu-a1.”."""
     ended = Counter(step.status for outcome in outcomes for step in outcome.steps)
-    nodes = count(sum(1 for outcome in outcomes if outcome.steps), "node")
-    sentences = [f"{count(ended[Status.DONE], 'step')} done on {nodes}."]
-    if ended[Status.FAILED] or ended[Status.SKIPPED]:
-        sentences.append(f"{ended[Status.FAILED]} failed, {ended[Status.SKIPPED]} not done.")
-    if wrong := [outcome.node for outcome in outcomes if outcome.exit_code]:
-        return " ".join((f"Not applied as planned on {listed(wrong)}:", *sentences))
+    wrong = [outcome.node for outcome in outcomes if outcome.exit_code]
+    if wrong and not ended:
+        return f"Not applied on {few(wrong)}. No step was begun."
+    nodes = sum(any(step.status is Status.DONE for step in outcome.steps) for outcome in outcomes)
+    done = f"{count(ended[Status.DONE], 'step')} done on {count(nodes, 'node')}." if nodes else "No step was done."
+    numbers = ((ended[Status.FAILED], "failed"), (ended[Status.SKIPPED], "not done"))
+    rest = ", ".join(f"{number} {how}" for number, how in numbers if number)
+    sentences = [done, f"{rest}."] if rest else [done]
+    if wrong:
+        return " ".join((f"Not applied as planned on {few(wrong)}:", *sentences))
     return " ".join(("Applied:", *sentences))
 
 

@@ -28,9 +28,11 @@ def within(node: str, address: Address) -> str:
     return visible(text)
 
 
-def listed(things: Sequence[str]) -> str:
-    """“a”, “a and b”, “a, b and c”."""
-    *first, last = (visible(thing) for thing in things)
+def few(names: Sequence[str]) -> str:
+    """“a”, “a and b”, “a, b and c”; of more than four the first three, “and 194 more”."""
+    *first, last = (visible(name) for name in names)
+    if len(first) > 3:
+        return f"{', '.join(first[:3])} and {len(names) - 3} more"
     return f"{', '.join(first)} and {last}" if first else last
 
 
