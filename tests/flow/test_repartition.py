@@ -52,7 +52,7 @@ STORIES = {
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container without a probe counts as ready at once: that it stays up is proved elsewhere."""
-    monkeypatch.setattr("gpuplan.kinds.container.ready.STEADY", 0.0)
+    monkeypatch.setattr("gpuplan.kinds.container.acts.ready.STEADY", 0.0)
 
 
 @contextmanager
@@ -214,19 +214,13 @@ def test_every_gpu_of_a_node_is_cut_used_remembered_and_left(make_world: Callabl
 
 
 def test_one_gpu_that_fails_holds_up_no_other(make_world: Callable[[], World]) -> None:
-    """A stranger's process keeps the first GPU from changing its mode; the second is cut all the same."""
+    """The driver refuses the first GPU its change of mode; the second is cut all the same."""
     world = make_world()
     world.write(ALL.partition("containers:")[0])
-    world.nodes({"n1": {}}, gpus="[{ model: A30, count: 2 }]")
+    world.nodes(
+        {"n1": {"faults": "[{ nvml: nvmlDeviceSetMigMode, code: 19, gpu: 0 }]"}}, gpus="[{ model: A30, count: 2 }]"
+    )
     change_set = world.plan()
-    session = connect(world.inventory.hosts[0])
-    uuid = session.ask(Question("story", ("gpu",))).probe("gpu").value["gpus"][0]["uuid"]  # type: ignore[index]
-    body = {"Image": "busybox:latest", "Cmd": ["sleep", "9999"]}
-    request = {"DeviceIDs": [uuid], "Capabilities": [["gpu"]]}
-    session.docker().pull("busybox:latest")
-    session.docker().create_container_from_config({**body, "HostConfig": {"DeviceRequests": [request]}}, "stranger")
-    session.docker().start("stranger")
-    session.close()
     (outcome,) = world.apply(change_set)
     done = {step.step.rpartition(":")[2]: step.status for step in outcome.steps}
     assert done["[0].mode"] is Status.FAILED
