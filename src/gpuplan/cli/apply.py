@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import Allow, AsJson, AutoApprove, InventoryPath, Targets, VariableFiles, Variables
+from gpuplan.cli.options import Allow, AsJson, AutoApprove, InventoryPath, Targets, VariableFiles, Variables, Verbose
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 
 
@@ -18,6 +18,7 @@ def apply(
     var_file: VariableFiles = None,
     auto_approve: AutoApprove = False,
     allow: Allow = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
     """Show what would change, ask, and change it.
@@ -28,7 +29,7 @@ def apply(
     from gpuplan.cli.inputs import inventory_path, read_inputs, read_inventory_file
     from gpuplan.cli.voice import Voice
 
-    given = carrying_out.consent(auto_approve, allow, as_json)
+    given = carrying_out.consent(auto_approve, allow, as_json, verbose)
     voice = Voice(as_json)
     if saved_file.is_change_set(what):
         if target or var or var_file:

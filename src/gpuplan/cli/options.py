@@ -25,6 +25,7 @@ Targets = Annotated[
         "--target", metavar="ADDRESS", help="Only what matches this glob, and what it needs; may be repeated."
     ),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every node, also those without changes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/json.md) and nothing else.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")]
 Allow = Annotated[

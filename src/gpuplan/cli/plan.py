@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, Targets, VariableFiles, Variables
+from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, Targets, VariableFiles, Variables, Verbose
 from gpuplan.model.diagnostic import Exit
 
 
@@ -20,6 +20,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> Exit:
     """Ask the nodes and show what would change."""
@@ -36,7 +37,7 @@ def plan(
         saved_file.refuse_to_overwrite(out)
     change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target)
     code = of_plan(change_set, detailed_exitcode)
-    planning.show(change_set, voice, partial=bool(target))
+    planning.show(change_set, voice, partial=bool(target), verbose=verbose)
     vetoes = refusals(change_set, ())
     voice.tell(vetoes)
     if vetoes and code in (Exit.DONE, Exit.CHANGES):
