@@ -145,6 +145,35 @@ def test_faults_of_a_yaml_inventory(inventory_of: InventoryOf, text: str, tmp_pa
     told(inventory_of, text, "inventory.yaml", [YAML_FAULTS[text]], tmp_path)
 
 
+SIMULATED_FAULTS = {
+    "[{model: A101, count: 1}]": "gpuplan_simulated has the GPU 'A101', and the catalog has no board of that name.",
+    "[A101-SXM4-80GB]": "gpuplan_simulated has the GPU 'A101-SXM4-80GB', and the catalog has no board of that name.",
+    "[{model: A100-SXM4-80GB, count: 1000000}]": "gpuplan_simulated has 1000000 GPUs; a node holds at most 16.",
+    "[{model: A100-SXM4-80GB, count: 9}, {model: A30, count: 8}]": (
+        "gpuplan_simulated has 17 GPUs; a node holds at most 16."
+    ),
+    "[{model: A30, count: 0}]": "gpuplan_simulated.gpus[0].count is 0; expected a whole number from 1.",
+    "[{model: A30, count: yes}]": "gpuplan_simulated.gpus[0].count is 'yes'; expected a whole number from 1.",
+    "[{count: 2}]": "gpuplan_simulated.gpus[0] does not name a model.",
+    "[[A30]]": "gpuplan_simulated.gpus[0] does not name a model.",
+    "A30": "gpuplan_simulated.gpus is not a list.",
+}
+
+
+@pytest.mark.parametrize("gpus", SIMULATED_FAULTS)
+def test_simulated_hardware_that_does_not_exist(inventory_of: InventoryOf, gpus: str, tmp_path: Path) -> None:
+    text = f"all: {{ hosts: {{ a: {{ ansible_connection: simulated, gpuplan_simulated: {{ gpus: {gpus} }} }} }} }}\n"
+    told(inventory_of, text, "inventory.yaml", [f"1:72 {SIMULATED_FAULTS[gpus]}"], tmp_path)
+
+
+def test_a_simulated_board_has_nearest_names_and_every_fault_is_told(inventory_of: InventoryOf) -> None:
+    simulated = "gpuplan_simulated: { gpus: [{ model: A101-SXM4-80GB, count: 0 }, B1, { model: H100-SXM5-8GB }] }"
+    with pytest.raises(Problem) as caught:
+        inventory_of(f"all: {{ hosts: {{ a: {{ ansible_connection: simulated, {simulated} }} }} }}\n")
+    assert len(caught.value.diagnostics) == 4
+    assert "A100-SXM4-80GB" in caught.value.diagnostics[0].fix
+
+
 INI_FAULTS = {
     "[a b]\nh\n": "1:1 '[a b]' is not a section: a name has no blanks.",
     "[a:hosts:b]\nh\n": "1:1 '[a:hosts:b]' is not a section: a name has no blanks.",

@@ -26,6 +26,7 @@ PAGES = {
     "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
     "outcomes-brief": lambda: outcomes(values.OUTCOMES, brief=True),
     "not-converged": lambda: outcomes(values.NOT_CONVERGED),
+    "change-set-many": lambda: change_set(change_set_of(*values.MANY)),
     "interrupted": lambda: outcomes(values.INTERRUPTED),
     "interrupted-brief": lambda: outcomes(values.INTERRUPTED, brief=True),
     "drift": lambda: report(values.REPORT),
@@ -44,7 +45,7 @@ def test_a_view_is_exactly_so(name: str, golden: Callable[[str, str], None]) -> 
     golden(name, drawn(PAGES[name]()))
 
 
-@pytest.mark.parametrize("name", ["change-set", "drift", "diagnostics"])
+@pytest.mark.parametrize("name", ["change-set", "change-set-many", "drift", "diagnostics"])
 def test_a_view_at_eighty_columns_is_exactly_so(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{name}-80", drawn(PAGES[name](), 80))
 
@@ -83,3 +84,13 @@ def test_of_very_many_problems_the_first_are_told_and_the_rest_counted() -> None
 def test_a_problem_of_very_many_nodes_names_some_of_them() -> None:
     text = drawn(diagnostics([replace(values.UNREACHABLE, address=f"n{number}") for number in range(200)]), 140)
     assert ", n19, and 180 more\n" in text
+
+
+def test_every_node_is_shown_where_they_are_few_or_it_is_wanted() -> None:
+    quiet = [NodeChanges(f"n{number}", resources=7) for number in range(6)]
+    assert drawn(change_set(change_set_of(*quiet[:5]))).count("No changes. 7 resources compared.") == 5
+    assert drawn(change_set(change_set_of(*quiet), verbose=True)).count("No changes. 7 resources compared.") == 6
+    assert drawn(change_set(change_set_of(*quiet))) == (
+        "n0, n1, n2 and 3 more\n  No changes. 42 resources compared on 6 nodes.\n\n"
+        "No changes. 6 nodes are as the plan file says.\n"
+    )

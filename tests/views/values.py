@@ -184,3 +184,13 @@ INTERRUPTED = tuple(
         *((f"gpu-h{number}", NOT_BEGUN[:4]) for number in range(3)),
     )
 )
+
+MANY = (
+    NodeChanges("gpu-a1", changes=(LOAD,), resources=5),
+    *(NodeChanges(f"gpu-h{number}", resources=7) for number in range(190)),
+    NodeChanges("gpu-h190", resources=7, unmanaged=(FOREIGN,)),
+    NodeChanges("gpu-h191", resources=7, unmanaged=(IN_THE_WAY,)),
+    UNREAD_NODE,
+    FAULTY,
+    *(NodeChanges(f"cpu-{number}") for number in range(2)),
+)

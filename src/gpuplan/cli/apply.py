@@ -16,6 +16,7 @@ from gpuplan.cli.options import (
     Targets,
     VariableFiles,
     Variables,
+    Verbose,
 )
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 
@@ -30,6 +31,7 @@ def apply(
     var_file: VariableFiles = None,
     auto_approve: AutoApprove = False,
     allow: Allow = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
     """Show what would change, ask, and change it.
@@ -44,7 +46,7 @@ def apply(
     if local == bool(what) or (local and (target or var or var_file)):
         raise Problem(_either(local), Exit.USAGE)
     kinds = checked_kinds(only)
-    given = carrying_out.consent(auto_approve, allow, as_json)
+    given = carrying_out.consent(auto_approve, allow, as_json, verbose)
     if local:
         from gpuplan.cli.restoring import restore_here
 

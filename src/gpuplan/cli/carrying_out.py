@@ -28,13 +28,14 @@ QUESTION = {False: "Apply these changes?", True: "Destroy what is listed above?"
 
 @dataclass(frozen=True)
 class Consent:
-    """What the operator allowed beforehand."""
+    """What the operator allowed beforehand, and how much is to be shown."""
 
     auto_approve: bool
     allow: tuple[str, ...]
+    verbose: bool = False
 
 
-def consent(auto_approve: bool, allow: Sequence[str] | None, as_json: bool) -> Consent:
+def consent(auto_approve: bool, allow: Sequence[str] | None, as_json: bool, verbose: bool = False) -> Consent:
     """The operator's consent, checked before any node is asked.
 
     Raises:
@@ -54,7 +55,7 @@ def consent(auto_approve: bool, allow: Sequence[str] | None, as_json: bool) -> C
             ),
             Exit.USAGE,
         )
-    return Consent(auto_approve, tuple(allow or ()))
+    return Consent(auto_approve, tuple(allow or ()), verbose)
 
 
 def carry_out(change_set: ChangeSet, inventory: Inventory, given: Consent, voice: Voice, partial: bool = False) -> int:
@@ -65,7 +66,7 @@ def carry_out(change_set: ChangeSet, inventory: Inventory, given: Consent, voice
     from gpuplan.flow.exitcode import faults, of_plan
     from gpuplan.flow.guard import node_refusals
 
-    planning.show(change_set, voice, partial)
+    planning.show(change_set, voice, partial, verbose=given.verbose)
     before = {of_plan(change_set, detailed=False)}
     readable = [node for node in change_set.nodes if not planning.unread(node) and not faults(node.diagnostics)]
     refused = {node.node: node_refusals(node, given.allow) for node in readable}

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from gpuplan.cli.options import Allow, AsJson, AutoApprove, InventoryPath, PlanPath, Targets, VariableFiles, Variables
+from gpuplan.cli.options import (
+    Allow,
+    AsJson,
+    AutoApprove,
+    InventoryPath,
+    PlanPath,
+    Targets,
+    VariableFiles,
+    Variables,
+    Verbose,
+)
 
 
 def destroy(
@@ -13,6 +23,7 @@ def destroy(
     var_file: VariableFiles = None,
     auto_approve: AutoApprove = False,
     allow: Allow = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
     """Show what this plan file made, ask, and remove it.
@@ -23,7 +34,7 @@ def destroy(
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.voice import Voice
 
-    given = carrying_out.consent(auto_approve, allow, as_json)
+    given = carrying_out.consent(auto_approve, allow, as_json, verbose)
     voice = Voice(as_json)
     inputs = read_inputs(plan, inventory, var, var_file, fitting=False)
     change_set = planning.make(inputs, voice, target, destroy=True)

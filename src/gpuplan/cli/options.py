@@ -30,6 +30,7 @@ Only = Annotated[
     typer.Option("--only", metavar="KIND", help="Only this kind: gpu, repository, container, model; may be repeated."),
 ]
 Local = Annotated[bool, typer.Option("--local", help="Restore this machine from its own record, as after a boot.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every node, also those without changes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/json.md) and nothing else.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")]
 Allow = Annotated[

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath, Only, PlanPath, Targets, VariableFiles, Variables
+from gpuplan.cli.options import (
+    AsJson,
+    InventoryPath,
+    Only,
+    PlanPath,
+    Targets,
+    VariableFiles,
+    Variables,
+    Verbose,
+)
 from gpuplan.model.diagnostic import Exit
 
 
@@ -21,6 +30,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> Exit:
     """Ask the nodes and show what would change."""
@@ -39,7 +49,7 @@ def plan(
     kinds = checked_kinds(only)
     change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target, kinds)
     code = of_plan(change_set, detailed_exitcode)
-    planning.show(change_set, voice, partial=bool(target or kinds))
+    planning.show(change_set, voice, partial=bool(target or kinds), verbose=verbose)
     vetoes = refusals(change_set, ())
     voice.tell(vetoes)
     if vetoes and code in (Exit.DONE, Exit.CHANGES):

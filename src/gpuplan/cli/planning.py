@@ -46,11 +46,13 @@ def make(
     return made
 
 
-def show(change_set: ChangeSet, voice: Voice, partial: bool = False, steps: bool = False) -> None:
+def show(
+    change_set: ChangeSet, voice: Voice, partial: bool = False, steps: bool = False, verbose: bool = False
+) -> None:
     """The change set, then everything that is wrong with it."""
     from gpuplan.views.changes import change_set as page
 
-    voice.show(page(change_set, steps=steps, partial=partial))
+    voice.show(page(change_set, steps=steps, partial=partial, verbose=verbose))
     voice.tell(problems(change_set.nodes))
 
 

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson
+from gpuplan.cli.options import AsJson, Verbose
 from gpuplan.model.diagnostic import Exit
 
 
 def show(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What gpuplan plan --out saved.")],
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> Exit:
     """Show a saved change set and the order of its steps."""
@@ -21,6 +22,6 @@ def show(
 
     voice = Voice(as_json)
     change_set, inventory = saved_file.read(file)
-    planning.show(change_set, voice, steps=True)
+    planning.show(change_set, voice, steps=True, verbose=verbose)
     voice.answer({**whole(change_set), "inventory": inventory}, Exit.DONE)
     return Exit.DONE

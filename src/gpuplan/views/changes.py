@@ -12,7 +12,7 @@ from gpuplan.views.escape import visible
 from gpuplan.views.page import BLANK, Block, FieldRow, Fields, Page, paragraph
 from gpuplan.views.summary import plan_summary
 from gpuplan.views.value import both_sides, one_side
-from gpuplan.views.words import count, errors, within
+from gpuplan.views.words import count, errors, few, within
 
 COLOURS = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.REPLACE: "magenta", Action.DELETE: "red"}
 
@@ -20,16 +20,26 @@ NODE = "node"
 """The kind of address by which something is said of a node as a whole."""
 
 
-def change_set(changes: ChangeSet, steps: bool = False, partial: bool = False) -> Page:
+FEW = 5
+"""So many nodes are shown one by one even where nothing changes."""
+
+
+def change_set(changes: ChangeSet, steps: bool = False, partial: bool = False, verbose: bool = False) -> Page:
     """Everything but the diagnostics, with the summary at the end.
 
-    `steps` adds the order in which it will run; `partial` says that only a part of the plan file was asked for.
+    `steps` adds the order in which it will run; `partial` says that only a part of the plan file was asked for. Of many
+    nodes those without changes are summed up, unless `verbose`.
     """
+    quiet = [] if verbose or len(changes.nodes) <= FEW else [node for node in changes.nodes if _quiet(node)]
+    names = {node.node for node in quiet}
     for node in changes.nodes:
+        if node.node in names:
+            continue
         yield from node_changes(node)
         if steps and node.order:
             yield from _steps(node)
         yield BLANK
+    yield from _summed_up(quiet)
     yield paragraph(Text(plan_summary(changes, partial), "bold"))
 
 
@@ -100,6 +110,27 @@ def _field_row(action: Action, change: FieldChange) -> FieldRow:
     if action is Action.DELETE and change.after is None:
         return FieldRow(path, None, one_side(change.before, change.sensitive))
     return FieldRow(path, *both_sides(change))
+
+
+def _quiet(node: NodeChanges) -> bool:
+    """Nothing is to be said of it but that nothing changes; what is not of the plan file is there every day."""
+    in_the_way = any(thing.in_the_way_of is not None for thing in node.unmanaged)
+    return not (node.changes or node.unknown or in_the_way or errors(node.diagnostics))
+
+
+def _summed_up(quiet: Sequence[NodeChanges]) -> Iterator[Block]:
+    """Those with resources, and those of which the plan file wants nothing."""
+    for nodes in ([node for node in quiet if node.resources], [node for node in quiet if not node.resources]):
+        if not nodes:
+            continue
+        compared = count(sum(node.resources for node in nodes), "resource")
+        words = f"No changes. {compared} compared on {count(len(nodes), 'node')}."
+        yield paragraph(Text(few([node.node for node in nodes]), "bold"))
+        yield paragraph(Text(words if nodes[0].resources else "Nothing of the plan file is here.", "dim"), "  ")
+        if left := sum(len(node.unmanaged) for node in nodes):
+            told = f"{count(left, 'thing')} not of this plan file, left alone; --verbose names them."
+            yield paragraph(Text(told, "dim"), "  ")
+        yield BLANK
 
 
 def _nothing(node: NodeChanges) -> Text:

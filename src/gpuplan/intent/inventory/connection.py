@@ -75,7 +75,7 @@ class Reader:
 
     def _fault(self, name: str, detail: str, fix: str = "", where: Location | None = None) -> None:
         place = where or self._variables[name].where
-        self.faults[(name, place)] = Diagnostic("An inventory variable is not valid", detail, fix, place)
+        self.faults[(detail, place)] = Diagnostic("An inventory variable is not valid", detail, fix, place)
 
     def _passed_over(self) -> None:
         for name, stated in self._variables.items():
@@ -184,6 +184,11 @@ class Reader:
             self._fault(
                 "gpuplan_simulated", "gpuplan_simulated holds a Jinja template.", "State the values themselves."
             )
+        else:
+            from gpuplan.intent.inventory.simulated import wrong_hardware
+
+            for detail, fix in wrong_hardware(plain):
+                self._fault("gpuplan_simulated", detail, fix)
         return plain or {}
 
 
