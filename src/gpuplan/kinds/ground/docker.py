@@ -35,8 +35,8 @@ class Live:
 
     @property
     def plan(self) -> str:
-        """The plan file that made it; empty = not of gpuplan."""
-        return self.labels.get(PLAN, "")
+        """The plan file that made it; empty = not of gpuplan, which writes both labels or none."""
+        return self.labels.get(PLAN, "") if NAME in self.labels else ""
 
     @property
     def role(self) -> str:
