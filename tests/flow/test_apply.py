@@ -165,7 +165,7 @@ def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monke
     monkeypatch.setattr("gpuplan.reach.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
     world.nodes({"n1": {"faults": f"[{{ hang: {probe} }}]"}})
     (node,) = world.plan().nodes
-    unread = {"gpu": {"gpu", "container"}, "docker": {"container", "model"}, "triton": {"model"}}[probe]
+    unread = {"gpu": {"gpu", "container"}, "docker": {"gpu", "container", "model"}, "triton": {"model"}}[probe]
     assert node.unknown
     assert not {change.address.kind for change in node.changes if change.cause is None} & unread
 

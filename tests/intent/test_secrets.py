@@ -66,7 +66,22 @@ def test_a_file_that_all_may_read_is_warned_of(plan_of: PlanOf, tmp_path: Path) 
     token.write_text("x")
     token.chmod(0o600)
     plan = plan_of(PLAN)
-    assert exposed(plan, tmp_path) == ()
+    assert exposed(plan, tmp_path, {"KEY": "k"}) == ()
     token.chmod(0o644)
-    (warning,) = exposed(plan, tmp_path)
+    (warning,) = exposed(plan, tmp_path, {"KEY": "k"})
     assert (warning.severity, warning.fix) == (Severity.WARNING, "chmod o-rwx token")
+
+
+@pytest.mark.parametrize("content", ["", "\n", " \n"])
+def test_an_empty_secret_is_warned_of_once(plan_of: PlanOf, tmp_path: Path, content: str) -> None:
+    (tmp_path / "token").write_text(content)
+    (tmp_path / "token").chmod(0o600)
+    warnings = exposed(plan_of(PLAN), tmp_path, {"KEY": "", "GONE": "x"})
+    assert [(each.severity, each.summary, each.detail) for each in warnings] == [
+        (
+            Severity.WARNING,
+            "A secret is empty",
+            f"The {what} holds nothing, and that is what the container would get.",
+        )
+        for what in ("environment variable KEY", "file token")
+    ]

@@ -34,6 +34,7 @@ FORMATS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
     "export": ("Turn a plan file into files of other tools.", {"mig-parted": export_mig_parted}),
 }
 """Verbs that are followed by the other tool's name: what each does, and its tools."""
+HELP = "Terraform for GPU nodes: MIG slices, containers and Triton models from one plan file."
 EPILOGUE = "Exit codes: 0 done or in sync, 1 error, 2 changes or drift, 3 only pending, 4 a node could not be read, \
 5 busy, 6 refused by a guard, 7 stale, 64 wrong usage, 130 (143, 129) interrupted."
 
@@ -42,14 +43,14 @@ def build() -> typer.Typer:
     """The whole command. Help is plain text: drawing it with rich would take as long as all the rest."""
     app = typer.Typer(
         name="gpuplan",
-        help="Terraform for GPU nodes: MIG slices, containers and Triton models from one plan file.",
+        help=HELP,
         epilog=EPILOGUE,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    app.callback()(_top)
+    app.callback(help=f"{HELP}\n\n--install-completion edits the start file of your shell, such as ~/.bashrc.")(_top)
     for name, verb in VERBS.items():
         app.command(name)(at_the_edge(verb))
     for name, (about, tools) in FORMATS.items():

@@ -64,7 +64,7 @@ def _together(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
     from gpuplan.intent.checks import check_nodes
     from gpuplan.intent.secrets import exposed
 
-    return (*inventory.warnings, *exposed(plan, base_dir(plan.path)), *check_nodes(plan, inventory))
+    return (*inventory.warnings, *exposed(plan, base_dir(plan.path), os.environ), *check_nodes(plan, inventory))
 
 
 def read_plan_file(plan: str, variables: Sequence[str] | None, variable_files: Sequence[str] | None) -> PlanFile:

@@ -19,7 +19,7 @@ def _moved(address: Address) -> Diagnostic:
     if address.kind == "record":
         detail = f"The plan file {address.name} was applied to {address.node} by another run since."
     else:
-        detail = f"{address} is no longer as it was when the change set was made."
+        detail = "It is no longer as it was when the change set was made."
     return Diagnostic(
         "The change set is stale",
         detail,

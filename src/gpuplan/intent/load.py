@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from gpuplan.intent.document import Document, Where, by_place, dotted
+from gpuplan.intent.sound import sound_data, without
 from gpuplan.intent.variables import Sources, fill_in
 from gpuplan.intent.yamlfile import read_document
 from gpuplan.intent.yamlsyntax import resolve
@@ -39,19 +40,25 @@ def load_plan(
     filled = fill_in(document, Sources(variables, variable_files, environ))
     empty = dict(_empty(document))
     found = [*filled.faults, *empty.values()]
-    plan = _validated(document, found, filled.broken | empty.keys())
+    plan, faulty = _validated(document, found, filled.broken | empty.keys())
     if plan is not None:
         from gpuplan.intent.checks import check_plan
 
         reported = {document.keys[path] for path in filled.broken if path in document.keys}
-        found.extend(fault for fault in check_plan(plan) if fault.where not in reported)
+        sound = without(plan, faulty | empty.keys())
+        found.extend(fault for fault in check_plan(sound) if fault.where not in reported)
     if plan is None or found:
         raise Problem(sorted(found, key=by_place))
     return plan
 
 
-def _validated(document: Document, found: list[Diagnostic], told: Set[Where]) -> PlanFile | None:
-    """The plan file, or None with the faults added to `found`, but for those at places that were told of already."""
+def _validated(
+    document: Document, found: list[Diagnostic], told: Set[Where]
+) -> tuple[PlanFile | None, frozenset[Where]]:
+    """The plan file, or what of it is sound, and the places that are at fault.
+
+    Faults are added to `found`, but for those at places that were told of already.
+    """
     from pydantic import ValidationError
 
     from gpuplan.intent.explain import explain, faults
@@ -62,15 +69,20 @@ def _validated(document: Document, found: list[Diagnostic], told: Set[Where]) ->
         PlanFile.model_validate(document.data)
     except ValidationError as error:
         _as_written(document, [fault.path for fault in faults(error, document.data) if fault.kind == "string_type"])
+    faulty: frozenset[Where] = frozenset()
     try:
         plan = PlanFile.model_validate(document.data)
     except ValidationError as error:
-        new = [fault for fault in faults(error, document.data) if fault.path not in told]
-        found.extend(explain(new, document, PlanFile))
-        return None
+        all_of_them = faults(error, document.data)
+        found.extend(explain([fault for fault in all_of_them if fault.path not in told], document, PlanFile))
+        faulty = frozenset(fault.path for fault in all_of_them)
+        try:
+            plan = PlanFile.model_validate(sound_data(document.data, faulty))
+        except ValidationError:
+            return None, faulty
     plan._path = document.file
     plan._positions = document.keys
-    return plan
+    return plan, faulty
 
 
 def _takes_any_scalar(path: Where) -> bool:

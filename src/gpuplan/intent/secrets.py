@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,16 +91,31 @@ def reveal_some(
     return found, tuple(missing)
 
 
-def exposed(plan: PlanFile, base_dir: Path) -> tuple[Diagnostic, ...]:
-    """Warnings for secret files that every user of this machine may read."""
-    found: dict[str, Diagnostic] = {}
+def exposed(plan: PlanFile, base_dir: Path, environ: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Warnings for secret files that every user of this machine may read, and for secrets that are empty."""
+    found: dict[tuple[str, str], Diagnostic] = {}
     for raw, where in find(plan):
         for kind, name in _REFERENCE.findall(raw):
-            if kind == "file" and _open_to_all(_path(base_dir, name)):
-                detail = f"{name} holds a secret, and every user of this machine may read it."
-                fix = f"chmod o-rwx {name}"
-                found[name] = Diagnostic("A secret lies open", detail, fix, where, severity=Severity.WARNING)
+            for summary, detail, fix in _doubts(kind, name, base_dir, environ):
+                found.setdefault((summary, name), Diagnostic(summary, detail, fix, where, severity=Severity.WARNING))
     return tuple(found.values())
+
+
+def _doubts(kind: str, name: str, base_dir: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    try:
+        empty = not (_from_environment(name, environ) if kind == "env" else _from_file(base_dir, name)).strip()
+    except LookupError:
+        return  # told as an error where the secret is needed
+    if kind == "file" and _open_to_all(_path(base_dir, name)):
+        detail = f"{name} holds a secret, and every user of this machine may read it."
+        yield "A secret lies open", detail, f"chmod o-rwx {name}"
+    if empty:
+        what = f"The environment variable {name}" if kind == "env" else f"The file {name}"
+        yield (
+            "A secret is empty",
+            f"{what} holds nothing, and that is what the container would get.",
+            "Put the secret there.",
+        )
 
 
 def _from_environment(name: str, environ: Mapping[str, str]) -> str:

@@ -22,7 +22,18 @@ from gpuplan.model.value import Later
 from tests.kinds.gpu.node import Node, checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-KEYS = {"about", "desired", "gpus", "containers", "probe_error", "record", "host", "stopped_services", "expect"}
+KEYS = {
+    "about",
+    "desired",
+    "gpus",
+    "containers",
+    "probe_error",
+    "docker_error",
+    "record",
+    "host",
+    "stopped_services",
+    "expect",
+}
 EXPECT_KEYS = {"changes", "bindings", "unmanaged", "unknown", "diagnostics"}
 CHANGE_KEYS = {"action", "fields", "steps", "reasons", "interrupts", "disturbs"}
 
@@ -59,6 +70,7 @@ def load(path: Path) -> Case:
     stated = checked(yaml.safe_load(path.read_text(encoding="utf-8")), KEYS)
     node = Node(stated.get("gpus", []), stated.get("containers", []))
     node.probe_error = stated.get("probe_error")
+    node.docker_error = stated.get("docker_error")
     node.host = stated.get("host", {})
     node.stopped = stated.get("stopped_services", [])
     recorded = checked(stated.get("record", {}), {"resources", "remembered"})

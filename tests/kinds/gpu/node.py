@@ -45,6 +45,7 @@ class Node:
         self.gpus = [self._gpu(number, checked(gpu, GPU_KEYS)) for number, gpu in enumerate(gpus)]
         self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
         self.probe_error: Mapping[str, str] | None = None
+        self.docker_error: Mapping[str, str] | None = None
         self.host: JsonObject = {"modules": list(modules)}
         self.services: dict[str, bool] = {}
         """Name → whether it runs."""
@@ -97,7 +98,8 @@ class Node:
         gpus = [gpu if "error" in gpu else self._told(gpu) for gpu in self.gpus]
         docker = {"version": {}, "info": {}, "images": [], "containers": [_inspect(each) for each in self.containers]}
         gpu = {"driver": "570.86.15", "cuda": "12.8", "gpus": gpus, "stopped_services": list(self.stopped)}
-        probes_ = {"gpu": Probe(gpu), "docker": Probe(docker), "host": Probe(self.host)}
+        engine = Probe(docker) if self.docker_error is None else Probe(error=ProbeError(**self.docker_error))
+        probes_ = {"gpu": Probe(gpu), "docker": engine, "host": Probe(self.host)}
         return Snapshot(self.node, probes_)
 
     def _told(self, gpu: dict[str, Any]) -> JsonObject:

@@ -13,6 +13,7 @@ from gpuplan.kinds.gpu.read import read
 from gpuplan.kinds.gpu.spec import GpuSpec, SliceSpec, read_spec
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances
+from gpuplan.model.value import Later
 from tests.kinds.gpu.case import wishes
 from tests.kinds.gpu.node import Node
 from tests.kinds.gpu.test_apply import changes, run
@@ -116,7 +117,7 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     assert len(guarded) == len(going & set(busy)) + len(hit)
 
 
-@given(stories(), st.sampled_from(["probe", "gpu", "instances"]))
+@given(stories(), st.sampled_from(["probe", "gpu", "instances", "processes", "docker"]))
 @settings(max_examples=100, deadline=None)
 def test_a_failed_probe_never_yields_a_change(
     story: tuple[str, list[Any], list[tuple[str, int]], bool], failing: str
@@ -129,12 +130,30 @@ def test_a_failed_probe_never_yields_a_change(
         node.probe_error = ERROR["error"]
     elif failing == "gpu":
         node.gpus[0] = {"index": 0, **ERROR}
+    elif failing == "docker":
+        node.docker_error = ERROR["error"]
     else:
-        node.gpus[0]["instances"] = ERROR
+        node.gpus[0][failing] = ERROR
     for mig in (sections[0], sections[1]):
+        in_sync = not failing_hides_slices(failing) and not changes_if_read(node, mig, record, failing)
         found = compared(node, mig, record)
         assert found.changes == ()
-        assert found.unknown
+        assert not [each for each, bound in found.bindings.items() if isinstance(bound, Later)]
+        assert found.unknown or found.diagnostics or in_sync
+
+
+def failing_hides_slices(failing: str) -> bool:
+    return failing in ("probe", "gpu", "instances")
+
+
+def changes_if_read(node: Node, mig: Any, record: Record, failing: str) -> Any:
+    """What would change if everything could be read."""
+    processes, docker = node.gpus[0]["processes"], node.docker_error
+    node.docker_error = None
+    node.gpus[0]["processes"] = [] if failing == "processes" else processes
+    found = compared(node, mig, record)
+    node.gpus[0]["processes"], node.docker_error = processes, docker
+    return found.changes
 
 
 @given(st.data())

@@ -32,6 +32,8 @@ class Standing:
     """Ids of its compute instances by number, as they were made; None where that is not remembered."""
     computes: Mapping[int, Users] = field(default_factory=dict, hash=False)
     """Who uses each compute instance, by id."""
+    certain: bool = True
+    """All that may use it or have made it was read; without that, what we did not make is not taken for ours."""
 
     def __str__(self) -> str:
         return compute.shown(self.instance, self.slices)
@@ -104,6 +106,7 @@ def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -
                 profile.slices if profile else 0,
                 ours.computes if ours else None,
                 {one.id: users.of_compute(observed, unit_gpu, each, one, plan) for one in each.computes},
+                not isinstance(unit_gpu.processes, ProbeError) and not isinstance(observed.containers, ProbeError),
             )
         )
     return tuple(found)
@@ -169,7 +172,7 @@ def _own(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
 
 
 def _is_free(one: Standing, named: Collection[Address]) -> bool:
-    return one.made not in named if one.made is not None else not one.users.strangers
+    return one.made not in named if one.made is not None else one.certain and not one.users.strangers
 
 
 def _live(one: Standing, name: str | None, named: Collection[Address]) -> Live:

@@ -40,7 +40,7 @@ def change_of(
     lingers = forgets and unit.address not in record.resources
     was = memory.uuid_of(record, unit.address)
     replaced = was is not None and was != unit.gpu.uuid
-    steps = Makings(unit, found, gone, forgets, lingers, replaced).all(plan, turning)
+    steps = Makings(unit, found, gone, forgets, lingers, replaced, gpu_users.strangers).all(plan, turning)
     if not steps:
         return UnitChange()
     other = [FieldChange(f"{unit.prefix}uuid", was, unit.gpu.uuid)] if replaced else []

@@ -99,11 +99,10 @@ def _wanted(
         plan = _arranged(unit, live, named, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
-    if not isinstance(plan, Arrangement):
-        _bind(unit, kept(unit, paired(unit, live, named)), found)
+    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, gpu_users, observed, circumstances, found):
+        _bind(unit, kept(unit, paired(unit, live, named)), found, comes=False)
         return
-    _bind(unit, plan, found)
-    _take(unit, plan, turning, gpu_users, circumstances, found)
+    _bind(unit, plan, found, comes=True)
 
 
 def _arranged(
@@ -122,19 +121,30 @@ def _take(
     plan: Arrangement,
     turning: Way,
     gpu_users: users.Users,
+    observed: ObservedGpus,
     circumstances: Circumstances,
     found: _Findings,
     forgets: bool = False,
-) -> None:
-    if (turning.disrupts or plan.going) and isinstance(unit.gpu.processes, ProbeError):
-        found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.processes, "GPU processes")))
-        return
+) -> bool:
+    """False where it stays as it is, since what a change would rest on could not be read."""
+    change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
+    if change.steps and (unread := [*_unread(unit, observed)]):
+        found.unknown.extend(Unknown(unit.address, each) for each in unread)
+        return False
     found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
     if not forgets:
         found.unmanaged.extend(changes.bystanders(unit, plan))
-    change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
     if change.steps:
         found.changes.setdefault(unit.resource, []).append(change)
+    return True
+
+
+def _unread(unit: Unit, observed: ObservedGpus) -> Iterator[Diagnostic]:
+    """Why nobody can tell who would be hit by a change of this GPU."""
+    if isinstance(unit.gpu.processes, ProbeError):
+        yield words.unread(unit.address, unit.gpu.processes, "GPU processes")
+    if isinstance(observed.containers, ProbeError):
+        yield words.unread_containers(unit.address, observed.containers)
 
 
 def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
@@ -144,8 +154,12 @@ def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
         yield words.no_mig(unit.address, gpu, where)
 
 
-def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
-    """Each slice, or each compute instance of one that has several, to the MIG device that it is or will be."""
+def _bind(unit: Unit, plan: Arrangement, found: _Findings, comes: bool) -> None:
+    """Each slice, or each compute instance of one that has several, to the MIG device that it is.
+
+    What does not stand is bound to what it will be only where a change makes it (`comes`); else it is left unbound, so
+    that nothing is stopped for a device that nobody makes.
+    """
     for each in unit.spec.slices:
         slice_, one = unit.address.part(each.name), plan.keep.get(each.name)
         if one is None:
@@ -154,7 +168,10 @@ def _bind(unit: Unit, plan: Arrangement, found: _Findings) -> None:
             there = one.inside(each).there
         for number, device in enumerate(there):
             part = part_of(slice_, number, there)
-            found.bindings[part] = device.uuid if device is not None else Later(f"slice {part.name}")
+            if device is not None:
+                found.bindings[part] = device.uuid
+            elif comes:
+                found.bindings[part] = Later(f"slice {part.name}")
 
 
 def _no_longer_wanted(wanted: Mapping[Address, GpuSpec], record: Record) -> dict[Address, GpuSpec]:
@@ -208,7 +225,7 @@ def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, foun
     )
     found.rests_on[unit.address] = _seen(unit)
     gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
-    _take(unit, plan, turning, gpu_users, circumstances, found, forgets=True)
+    _take(unit, plan, turning, gpu_users, observed, circumstances, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:

@@ -31,7 +31,7 @@ def _of(observed: ObservedGpus, gpu: Gpu, known: Collection[str], stops: Collect
 
 
 def _called(observed: ObservedGpus, process: Process) -> str:
-    home = observed.containers.get(process.container or "")
+    home = observed.running.get(process.container or "")
     if home is not None:
         return f"container {home.name}"
     if process.container:

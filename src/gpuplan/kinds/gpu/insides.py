@@ -44,6 +44,7 @@ def acts(unit: Unit, plan: Arrangement) -> Iterator[Act]:
         for gone in inside.going:
             title = f"destroy compute instance {gone.slices}c of {called}"
             act: dict[str, Json] = {"act": "destroy_compute", **common, "compute": gone.id}
+            act["seen"] = list(one.computes[gone.id].strangers)
             frees = tuple(dict.fromkeys((_part(unit, name, one, gone), *makes)))
             yield Act(f"destroy-{name}-{gone.id}", Verb.DELETE, title, act, frees=frees)
         if makes:

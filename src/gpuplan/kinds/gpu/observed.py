@@ -157,12 +157,17 @@ class ObservedGpus:
     lost: tuple[LostGpu, ...] = ()
     error: ProbeError | None = None
     """Why nothing is known of the GPUs."""
-    containers: Mapping[str, Container] = field(default_factory=dict)
-    """Running containers by id; empty where the engine did not answer, so that every holder counts as a stranger."""
+    containers: Mapping[str, Container] | ProbeError = field(default_factory=dict)
+    """Running containers by id; an error where the engine is there and did not answer."""
     modules: tuple[str, ...] = ()
     """Loaded kernel modules, as far as the node was asked."""
     left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """UUID of a GPU → services that were stopped for it and not started again."""
+
+    @property
+    def running(self) -> Mapping[str, Container]:
+        """Running containers by id, as far as they are known; whoever is not known counts as a stranger."""
+        return {} if isinstance(self.containers, ProbeError) else self.containers
 
     def gpu(self, uuid: str) -> Gpu | None:
         """The GPU of that UUID, if it was read."""

@@ -39,6 +39,9 @@ __all__ = [
 GUESTS = ("passthrough", "vgpu")
 """Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
 
+WITHOUT_CONTAINERS = ("no_docker", "not_asked")
+"""A node without an engine runs no containers; the engine is spared on purpose right after a boot, when none runs yet."""
+
 
 def read(snapshot: Snapshot) -> ObservedGpus:
     """The read door."""
@@ -175,10 +178,13 @@ def _process(stated: JsonObject) -> Process:
     )
 
 
-def _containers(probe: Probe) -> Mapping[str, Container]:
-    value = probe.value if probe.error is None and isinstance(probe.value, Mapping) else {}
-    stated = value.get("containers")
-    found = [_container(each) for each in stated or () if isinstance(each, Mapping)] if isinstance(stated, list) else []
+def _containers(probe: Probe) -> Mapping[str, Container] | ProbeError:
+    if probe.error is not None:
+        return {} if probe.error.code in WITHOUT_CONTAINERS else probe.error
+    stated = probe.value.get("containers") if isinstance(probe.value, Mapping) else None
+    if not isinstance(stated, list):
+        return ProbeError("unexpected", "the answer about containers is not in the form of docs/snapshot.md")
+    found = [_container(each) for each in stated if isinstance(each, Mapping)]
     return {each.id: each for each in found if each is not None}
 
 

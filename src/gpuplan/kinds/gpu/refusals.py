@@ -9,6 +9,7 @@ from gpuplan.kinds.gpu.read import Gpu, Instance, ObservedGpus
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Diagnostic, Problem, Refused
 from gpuplan.model.snapshot import ProbeError
+from gpuplan.model.value import as_list
 
 _REMEDIES = {
     "in_use": "Stop what holds it (also monitors such as DCGM, or nvidia-persistenced), then apply again.",
@@ -42,13 +43,19 @@ def readable(step: Step, observed: ObservedGpus, uuid: str) -> Gpu:
 def refuse_if_held(
     step: Step, observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None
 ) -> None:
-    """Stop before the act while a process runs on the instance or that compute instance of it, or anywhere on the GPU.
+    """Stop before the act while somebody uses the instance or that compute instance of it, or anything of the GPU.
+
+    A container that was given it counts even where it computes nothing, except those that the change set already
+    named (`seen` in the step), whom a guard was lifted for.
 
     Raises:
-        Problem: naming who runs there.
+        Problem: naming who runs there, or why nobody knows.
     """
-    running = users.running(observed, gpu, instance, compute)
-    if running:
+    if isinstance(observed.containers, ProbeError):
+        raise Problem(words.unread_containers(step.address, observed.containers))
+    seen = {str(each) for each in as_list(step.arguments.get("seen", []))}
+    given = [each for each in users.given(observed, gpu, instance, compute) if each not in seen]
+    if running := dict.fromkeys((*users.running(observed, gpu, instance, compute), *given)):
         what = f"slice {instance}" if instance is not None else f"GPU {gpu.uuid}"
         detail = f"“{step.title}” was not begun: {words.listed(running)} still runs on the {what}."
         raise Problem(Diagnostic("The GPU is in use", detail, _REMEDIES["in_use"], address=str(step.address)))

@@ -30,6 +30,8 @@ class Makings:
     """What is remembered of it does not go with a recorded resource: it needs a step even where nothing else does."""
     replaced: bool = False
     """It is another GPU than at the last apply."""
+    seen: tuple[str, ...] = ()
+    """Strangers who use the GPU, whom a guard speaks of."""
 
     def all(self, plan: Arrangement, turning: Way) -> tuple[Step, ...]:
         """Every step from what stands to `plan`; `turning` is what becomes of the GPU as a whole."""
@@ -62,7 +64,8 @@ class Makings:
     def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)
         sets = {"makes": gpu, "frees": gpu} if act.turns else {"uses": gpu}
-        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.arguments}, **sets)
+        seen: dict[str, Json] = {"seen": list(self.seen)} if act.turns and self.seen else {}
+        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.arguments, **seen}, **sets)
 
     def _destroys(self, plan: Arrangement) -> Iterator[Step]:
         made = tuple(self.unit.address.part(new.name) for new in plan.create)
@@ -81,6 +84,7 @@ class Makings:
                     "profile": instance.profile,
                     "start": instance.start,
                     "forget": forget,
+                    "seen": list(one.users.strangers),
                 },
                 frees=tuple(dict.fromkeys((part, *made))),
             )

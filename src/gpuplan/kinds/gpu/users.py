@@ -37,23 +37,21 @@ class Users:
 def of_instance(observed: ObservedGpus, gpu: Gpu, instance: Instance, plan: str) -> Users:
     """Who uses one slice: its processes, and the running containers that were given it."""
     running = [each for each in _processes(gpu) if each.instance == instance.id]
-    given = [each for each in observed.containers.values() if set(each.devices) & set(instance.devices)]
-    return _users(running, given, observed, plan)
+    has = [each for each in observed.running.values() if set(each.devices) & set(instance.devices)]
+    return _users(running, has, observed, plan)
 
 
 def of_compute(observed: ObservedGpus, gpu: Gpu, instance: Instance, compute: Compute, plan: str) -> Users:
     """Who uses one compute instance of a slice."""
     place = (instance.id, compute.id)
     running = [each for each in _processes(gpu) if (each.instance, each.compute) == place]
-    given = [each for each in observed.containers.values() if compute.uuid in each.devices]
-    return _users(running, given, observed, plan)
+    has = [each for each in observed.running.values() if compute.uuid in each.devices]
+    return _users(running, has, observed, plan)
 
 
 def of_gpu(observed: ObservedGpus, gpu: Gpu, plan: str, stops: Collection[str] = ()) -> Users:
     """Who uses a GPU or any slice of it, and who holds it beside them; `stops` are services that will be stopped."""
-    names = {gpu.uuid, str(gpu.index), *_devices(gpu)}
-    given = [each for each in observed.containers.values() if each.every or set(each.devices) & names]
-    found = _users(_processes(gpu), given, observed, plan)
+    found = _users(_processes(gpu), _given(observed, gpu), observed, plan)
     return replace(found, holders=holders.of(observed, gpu, found.all, stops))
 
 
@@ -67,10 +65,24 @@ def running(observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute
     return _users(there, (), observed, "").strangers
 
 
+def given(observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None) -> tuple[str, ...]:
+    """Running containers that were given an instance, one compute instance of it, or anything of the GPU."""
+    if instance is None:
+        return _users((), _given(observed, gpu), observed, "").strangers
+    devices = {each.uuid for each in instance.computes if compute is None or each.id == compute}
+    has = [each for each in observed.running.values() if devices & set(each.devices)]
+    return _users((), has, observed, "").strangers
+
+
 def holding(observed: ObservedGpus, gpu: Gpu) -> tuple[str, ...]:
     """Everybody who keeps a GPU from being reset: whose processes run on it, daemons, kernel modules."""
     there = running(observed, gpu, None)
     return (*there, *holders.of(observed, gpu, there, ()))
+
+
+def _given(observed: ObservedGpus, gpu: Gpu) -> list[Container]:
+    names = {gpu.uuid, str(gpu.index), *_devices(gpu)}
+    return [each for each in observed.running.values() if each.every or set(each.devices) & names]
 
 
 def _processes(gpu: Gpu) -> tuple[Process, ...]:
@@ -88,7 +100,7 @@ def _users(running: Iterable[Process], given: Iterable[Container], observed: Obs
     for container in given:
         (ours if plan and container.plan == plan else strangers)[f"container {container.name}"] = None
     for process in running:
-        home = observed.containers.get(process.container or "")
+        home = observed.running.get(process.container or "")
         if home is not None:
             (ours if plan and home.plan == plan else strangers)[f"container {home.name}"] = None
         elif process.container:

@@ -50,6 +50,17 @@ def unread(address: Address, error: ProbeError, what: str = "GPUs") -> Diagnosti
     )
 
 
+def unread_containers(address: Address, error: ProbeError) -> Diagnostic:
+    """Containers that could not be read, so that nobody knows who was given a GPU."""
+    return Diagnostic(
+        "Who uses the GPU is not known",
+        f"The containers of {address.node} could not be read: {error.text}. One that was given {address.name} and"
+        " computes nothing just now would not be seen.",
+        "See why Docker does not answer on the node (systemctl status docker), then try again.",
+        address=str(address),
+    )
+
+
 def lost(address: Address, gpu: LostGpu) -> Diagnostic:
     """A GPU that does not answer."""
     return unread(address, gpu.error, f"GPU {gpu.index}")
