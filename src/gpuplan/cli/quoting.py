@@ -16,6 +16,9 @@ SHORTEST, ENOUGH = 3, 12
 """Characters of a word by which a secret is recognised anywhere, and of a longer one; a shorter one only in quotes."""
 NOT_QUOTED = "What is wrong stands in a line with a value that looks like a secret, so nothing of it is quoted."
 
+FURTHER = 100
+"""Lines over which a secret goes on whose words are looked for, a key in armour among them."""
+
 Line = tuple[str, int | None]
 """A line's text, and from where on it is hidden."""
 
@@ -73,7 +76,7 @@ def _lines(where: Location) -> tuple[Line, ...]:
         state = path.stat()
         if not where.line or not path.is_file() or state.st_size > LARGEST:
             return ()
-        return _read(path, state.st_mtime_ns, state.st_size)[where.line - 1 :]
+        return _read(path, state.st_mtime_ns, state.st_size)[where.line - 1 : where.line + FURTHER]
     except (OSError, ValueError):
         return ()
 

@@ -64,8 +64,8 @@ def _wrong(node: NodeOutcome) -> Iterator[Block]:
     """What was wrong outside the steps, by its summary; the whole of it is told as a diagnostic."""
     summaries = Counter(each.summary for each in node.diagnostics if each.severity is Severity.ERROR)
     for summary, number in summaries.items():
-        times = f" ({number} times)" if number > 1 else ""
-        yield paragraph(Text(f"{visible(summary)}{times}", "red"), Text("  ✗ ", "bold red"))
+        errors = f" ({number} errors)" if number > 1 else ""
+        yield paragraph(Text(f"{visible(summary)}{errors}", "red"), Text("  ✗ ", "bold red"))
     if node.remaining and all(step.status is Status.DONE for step in node.steps):
         yield paragraph(Text("A last look still finds:", "red"), "  ")
         for change in node.remaining:
