@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -71,9 +71,10 @@ def at_once(
     With `stop`, an interrupt sets it and waits until all work has come to its own end; without, it goes through.
     """
     pool = ThreadPoolExecutor(max_workers=min(AT_ONCE, max(1, len(hosts))), thread_name_prefix="node")
-    running = [pool.submit(work, host) for host in hosts]
+    running: list[Future[Found]] = []
     while True:
         try:
+            running.extend(pool.submit(work, host) for host in hosts[len(running) :])
             found = tuple(each.result() for each in running)
         except KeyboardInterrupt:
             if stop is None or stop.is_set():
