@@ -91,7 +91,6 @@ def _wanted(
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
     found.rests_on[unit.address] = _seen(unit)
     turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     plan: Arrangement | Shortage | None = None
     if faults := [*_faults(unit, where), *settled.faults]:
         found.diagnostics.extend(faults)
@@ -99,7 +98,7 @@ def _wanted(
         plan = _arranged(unit, live, named, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
-    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, gpu_users, observed, circumstances, found):
+    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, observed, circumstances, found):
         _bind(unit, kept(unit, paired(unit, live, named)), found, comes=False)
         return
     _bind(unit, plan, found, comes=True)
@@ -120,13 +119,13 @@ def _take(
     unit: Unit,
     plan: Arrangement,
     turning: Way,
-    gpu_users: users.Users,
     observed: ObservedGpus,
     circumstances: Circumstances,
     found: _Findings,
     forgets: bool = False,
 ) -> bool:
     """False where it stays as it is, since what a change would rest on could not be read."""
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
     if change.steps and (unread := [*_unread(unit, observed)]):
         found.unknown.extend(Unknown(unit.address, each) for each in unread)
@@ -224,8 +223,7 @@ def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, foun
         unit.gpu, False if turns_off and not plan.strange else None, before, observed.left.get(unit.gpu.uuid, ())
     )
     found.rests_on[unit.address] = _seen(unit)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
-    _take(unit, plan, turning, gpu_users, observed, circumstances, found, forgets=True)
+    _take(unit, plan, turning, observed, circumstances, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:

@@ -40,7 +40,7 @@ GUESTS = ("passthrough", "vgpu")
 """Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
 
 WITHOUT_CONTAINERS = ("no_docker", "not_asked")
-"""A node without an engine runs no containers; the engine is spared on purpose right after a boot, when none runs yet."""
+"""Without an engine nothing runs in it, and it is spared on purpose only while a node boots, when nothing runs yet."""
 
 
 def read(snapshot: Snapshot) -> ObservedGpus:
