@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpuplan.kinds.gpu.foreign import read_others
 from gpuplan.kinds.gpu.observed import (
     Compute,
     Container,
@@ -60,6 +61,7 @@ def read(snapshot: Snapshot) -> ObservedGpus:
             containers=containers,
             modules=tuple(str(each) for each in _list(host.get("modules", []))),
             left=_left(value.get("stopped_services") or []),
+            others=read_others(snapshot.probe("others")),
         )
     except (KeyError, TypeError, ValueError) as fault:
         unexpected = ProbeError(
