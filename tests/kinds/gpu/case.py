@@ -29,6 +29,8 @@ KEYS = {
     "containers",
     "probe_error",
     "docker_error",
+    "others",
+    "others_error",
     "record",
     "host",
     "stopped_services",
@@ -70,6 +72,8 @@ def load(path: Path) -> Case:
     stated = checked(yaml.safe_load(path.read_text(encoding="utf-8")), KEYS)
     node = Node(stated.get("gpus", []), stated.get("containers", []))
     node.probe_error = stated.get("probe_error")
+    node.others = stated.get("others", {})
+    node.others_error = stated.get("others_error")
     node.docker_error = stated.get("docker_error")
     node.host = stated.get("host", {})
     node.stopped = stated.get("stopped_services", [])

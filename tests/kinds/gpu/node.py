@@ -46,6 +46,9 @@ class Node:
         self.containers = [checked(each, CONTAINER_KEYS) for each in containers]
         self.probe_error: Mapping[str, str] | None = None
         self.docker_error: Mapping[str, str] | None = None
+        self.others: JsonObject = {}
+        """Other plan file → what is told of it."""
+        self.others_error: Mapping[str, str] | None = None
         self.host: JsonObject = {"modules": list(modules)}
         self.services: dict[str, bool] = {}
         """Name → whether it runs."""
@@ -99,7 +102,8 @@ class Node:
         docker = {"version": {}, "info": {}, "images": [], "containers": [_inspect(each) for each in self.containers]}
         gpu = {"driver": "570.86.15", "cuda": "12.8", "gpus": gpus, "stopped_services": list(self.stopped)}
         engine = Probe(docker) if self.docker_error is None else Probe(error=ProbeError(**self.docker_error))
-        probes_ = {"gpu": Probe(gpu), "docker": engine, "host": Probe(self.host)}
+        others = Probe(self.others) if self.others_error is None else Probe(error=ProbeError(**self.others_error))
+        probes_ = {"gpu": Probe(gpu), "docker": engine, "host": Probe(self.host), "others": others}
         return Snapshot(self.node, probes_)
 
     def _told(self, gpu: dict[str, Any]) -> JsonObject:

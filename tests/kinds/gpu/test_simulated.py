@@ -42,7 +42,7 @@ class Hands(SimulatedSession):
 
 
 def compare(node: Hands, desired: tuple[Desired, ...], record: Record) -> Comparison:
-    return ROOM.compare(desired, node.look("gpu", "docker"), Circumstances("n", "prod", record))
+    return ROOM.compare(desired, node.look("gpu", "docker", "others"), Circumstances("n", "prod", record))
 
 
 def apply(node: Hands, desired: tuple[Desired, ...], record: Record) -> Record:

@@ -8,4 +8,4 @@ from gpuplan.kinds.room import Room
 
 __all__ = ["ROOM", "slice_uuid"]
 
-ROOM: Room[ObservedGpus] = Room("gpu", ("gpu", "docker", "host"), spec, read, diff, apply)
+ROOM: Room[ObservedGpus] = Room("gpu", ("gpu", "docker", "host", "others"), spec, read, diff, apply)

@@ -34,6 +34,8 @@ class Standing:
     """Who uses each compute instance, by id."""
     certain: bool = True
     """All that may use it or have made it was read; without that, what we did not make is not taken for ours."""
+    other: str = ""
+    """The other plan file that made it; then it is not ours, whatever we remember."""
 
     def __str__(self) -> str:
         return compute.shown(self.instance, self.slices)
@@ -95,9 +97,12 @@ def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -
     if isinstance(unit_gpu.instances, ProbeError):
         return ()
     made = memory.made_on(record, unit_gpu)
+    asked = (unit_gpu.processes, observed.containers, observed.others.error)
+    certain = not any(isinstance(each, ProbeError) for each in asked)
     found: list[Standing] = []
     for each in sorted(unit_gpu.instances, key=lambda one: one.start):
-        ours, profile = made.get(each.id), unit_gpu.profile(each.profile)
+        other = observed.others.maker(unit_gpu.uuid, each.profile, each.start)
+        ours, profile = None if other else made.get(each.id), unit_gpu.profile(each.profile)
         found.append(
             Standing(
                 each,
@@ -106,7 +111,8 @@ def standing(unit_gpu: Gpu, observed: ObservedGpus, record: Record, plan: str) -
                 profile.slices if profile else 0,
                 ours.computes if ours else None,
                 {one.id: users.of_compute(observed, unit_gpu, each, one, plan) for one in each.computes},
-                not isinstance(unit_gpu.processes, ProbeError) and not isinstance(observed.containers, ProbeError),
+                certain,
+                other,
             )
         )
     return tuple(found)
@@ -172,7 +178,9 @@ def _own(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
 
 
 def _is_free(one: Standing, named: Collection[Address]) -> bool:
-    return one.made not in named if one.made is not None else one.certain and not one.users.strangers
+    if one.made is not None:
+        return one.made not in named
+    return one.certain and not one.other and not one.users.strangers
 
 
 def _live(one: Standing, name: str | None, named: Collection[Address]) -> Live:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.catalog.boards import traits_of
 from gpuplan.kinds.gpu import insides, memory, users, whole
 from gpuplan.kinds.gpu.arrange import Arrangement, Standing
+from gpuplan.kinds.gpu.foreign import Others
 from gpuplan.kinds.gpu.modes import Way
 from gpuplan.kinds.gpu.steps import Makings, renames
 from gpuplan.kinds.gpu.units import Unit
@@ -70,7 +71,8 @@ def in_the_way(unit: Unit, plan: Arrangement, turning: Way, gpu_users: users.Use
             else ""
         )
         if one.made is None:
-            yield Unmanaged(part, f"{called} was not made by this plan file{short}", target, "unmanaged-slice")
+            by = f"made by the plan file {one.other}" if one.other else "not made by this plan file"
+            yield Unmanaged(part, f"{called} was {by}{short}", target, "unmanaged-slice")
         if one.users.strangers:
             yield Unmanaged(part, f"{called} is used by {listed(one.users.strangers)}{short}", target, "busy-slice")
     yield from insides.in_the_way(unit, plan)
@@ -80,8 +82,18 @@ def in_the_way(unit: Unit, plan: Arrangement, turning: Way, gpu_users: users.Use
 def bystanders(unit: Unit, plan: Arrangement) -> Iterator[Unmanaged]:
     """Slices that this plan file did not make and that may stay."""
     for one in plan.strange:
-        what = f"a slice {one.instance} on {unit.address.name} that this plan file did not make"
+        by = f"the plan file {one.other} made" if one.other else "this plan file did not make"
+        what = f"a slice {one.instance} on {unit.address.name} that {by}"
         yield Unmanaged(one.part(unit), what)
+
+
+def remembered_by_others(unit: Unit, plan: Arrangement, turning: Way, others: Others) -> Iterator[Unmanaged]:
+    """Other plan files that count on MIG mode, though no slice of theirs stands now."""
+    standing = {one.other for one in plan.going}
+    if turning.mode is False and not turning.takes_back:
+        for name in dict.fromkeys(each.plan for each in others.on(unit.gpu.uuid) if each.plan not in standing):
+            what = f"{unit.address.name} ({unit.gpu.uuid}) is cut by the plan file {name} too, which needs MIG mode"
+            yield Unmanaged(unit.address, what, unit.address, "unmanaged-slice")
 
 
 def _needs_the_place(unit: Unit, plan: Arrangement, one: Standing) -> Address:

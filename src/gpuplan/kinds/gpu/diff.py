@@ -91,7 +91,6 @@ def _wanted(
     live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
     found.rests_on[unit.address] = _seen(unit)
     turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     plan: Arrangement | Shortage | None = None
     if faults := [*_faults(unit, where), *settled.faults]:
         found.diagnostics.extend(faults)
@@ -99,7 +98,7 @@ def _wanted(
         plan = _arranged(unit, live, named, turning, circumstances.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
-    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, gpu_users, observed, circumstances, found):
+    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, observed, circumstances, found):
         _bind(unit, kept(unit, paired(unit, live, named)), found, comes=False)
         return
     _bind(unit, plan, found, comes=True)
@@ -120,18 +119,19 @@ def _take(
     unit: Unit,
     plan: Arrangement,
     turning: Way,
-    gpu_users: users.Users,
     observed: ObservedGpus,
     circumstances: Circumstances,
     found: _Findings,
     forgets: bool = False,
 ) -> bool:
     """False where it stays as it is, since what a change would rest on could not be read."""
+    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
     change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
-    if change.steps and (unread := [*_unread(unit, observed)]):
+    if change.steps and (unread := [*_unread(unit, plan, turning, observed, forgets)]):
         found.unknown.extend(Unknown(unit.address, each) for each in unread)
         return False
     found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
+    found.unmanaged.extend(changes.remembered_by_others(unit, plan, turning, observed.others))
     if not forgets:
         found.unmanaged.extend(changes.bystanders(unit, plan))
     if change.steps:
@@ -139,8 +139,12 @@ def _take(
     return True
 
 
-def _unread(unit: Unit, observed: ObservedGpus) -> Iterator[Diagnostic]:
+def _unread(unit: Unit, plan: Arrangement, turning: Way, observed: ObservedGpus, forgets: bool) -> Iterator[Diagnostic]:
     """Why nobody can tell who would be hit by a change of this GPU."""
+    error, passed_over = observed.others.error, () if forgets else plan.strange
+    not_ours = any(one.made is None for one in (*plan.going, *passed_over))
+    if error is not None and (not_ours or turning.mode is False or turning.clears):
+        yield words.unread_others(unit.address, error)
     if isinstance(unit.gpu.processes, ProbeError):
         yield words.unread(unit.address, unit.gpu.processes, "GPU processes")
     if isinstance(observed.containers, ProbeError):
@@ -220,12 +224,13 @@ def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, foun
     plan = only_ours_go(standing(unit.gpu, observed, circumstances.record, circumstances.plan))
     turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(circumstances.record, unit.gpu.uuid) is False
     before = memory.found_settings(circumstances.record, unit.gpu.uuid)
-    turning = way(
-        unit.gpu, False if turns_off and not plan.strange else None, before, observed.left.get(unit.gpu.uuid, ())
-    )
+    shared = bool(plan.strange or observed.others.on(unit.gpu.uuid))
+    if shared:
+        # ECC comes back only with a reset, which no slice of the others outlives.
+        before = replace(before, ecc=None)
+    turning = way(unit.gpu, False if turns_off and not shared else None, before, observed.left.get(unit.gpu.uuid, ()))
     found.rests_on[unit.address] = _seen(unit)
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
-    _take(unit, plan, turning, gpu_users, observed, circumstances, found, forgets=True)
+    _take(unit, plan, turning, observed, circumstances, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuplan.kinds.gpu.foreign import Others
 from gpuplan.model.snapshot import ProbeError
 
 
@@ -163,6 +164,9 @@ class ObservedGpus:
     """Loaded kernel modules, as far as the node was asked."""
     left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """UUID of a GPU → services that were stopped for it and not started again."""
+
+    others: Others = field(default_factory=Others)
+    """What other plan files made."""
 
     @property
     def running(self) -> Mapping[str, Container]:

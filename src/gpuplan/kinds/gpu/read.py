@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpuplan.kinds.gpu.foreign import read_others
 from gpuplan.kinds.gpu.observed import (
     Compute,
     Container,
@@ -40,7 +41,7 @@ GUESTS = ("passthrough", "vgpu")
 """Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
 
 WITHOUT_CONTAINERS = ("no_docker", "not_asked")
-"""A node without an engine runs no containers; the engine is spared on purpose right after a boot, when none runs yet."""
+"""Without an engine nothing runs in it, and it is spared on purpose only while a node boots, when nothing runs yet."""
 
 
 def read(snapshot: Snapshot) -> ObservedGpus:
@@ -60,6 +61,7 @@ def read(snapshot: Snapshot) -> ObservedGpus:
             containers=containers,
             modules=tuple(str(each) for each in _list(host.get("modules", []))),
             left=_left(value.get("stopped_services") or []),
+            others=read_others(snapshot.probe("others")),
         )
     except (KeyError, TypeError, ValueError) as fault:
         unexpected = ProbeError(

@@ -61,6 +61,17 @@ def unread_containers(address: Address, error: ProbeError) -> Diagnostic:
     )
 
 
+def unread_others(address: Address, error: ProbeError) -> Diagnostic:
+    """Records of other plan files that could not be read, so that nobody knows whose a slice is."""
+    return Diagnostic(
+        "Whose the slices are is not known",
+        f"What other plan files made on {address.node} could not be read: {error.text}. A slice that {address.name}"
+        " did not make may be one of theirs.",
+        "Put the record of that plan file back, or remove it where nothing of it stands, then try again.",
+        address=str(address),
+    )
+
+
 def lost(address: Address, gpu: LostGpu) -> Diagnostic:
     """A GPU that does not answer."""
     return unread(address, gpu.error, f"GPU {gpu.index}")
