@@ -121,7 +121,8 @@ def _title(unit: Unit, turning: Way) -> str:
     else:
         title = f"turn {listed(turns)}" + (f" ({', '.join(effects)})" if effects else "")
     if Need.RESET in turning.needs and unit.spec.stop_services:
-        title += f"; meanwhile {listed(unit.spec.stop_services)} is stopped where it runs"
+        verb = "is" if len(unit.spec.stop_services) == 1 else "are"
+        title += f"; meanwhile {listed(unit.spec.stop_services)} {verb} stopped where running"
     return title
 
 
