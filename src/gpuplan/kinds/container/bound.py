@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.kinds.container.devices import requested
 from gpuplan.kinds.container.read import Observed
+from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
 from gpuplan.model.change import FieldChange

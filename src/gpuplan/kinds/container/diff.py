@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gpuplan.kinds.container.bound import bind, comparable
 from gpuplan.kinds.container.canonical import live_fields
 from gpuplan.kinds.container.changes import create, follow, remove
-from gpuplan.kinds.container.devices import requested
 from gpuplan.kinds.container.differences import Before
 from gpuplan.kinds.container.images import canonical_name, find, images_of, to_bring, to_take_away
 from gpuplan.kinds.container.read import FAILED, OLD, Observed
@@ -16,6 +15,7 @@ from gpuplan.kinds.container.shape import ContainerSpec, from_json
 from gpuplan.kinds.container.steps import Wanted
 from gpuplan.kinds.container.strangers import names_taken, ports_taken, strangers
 from gpuplan.kinds.container.unread import before_unread, spec_unread, unread, unresolved
+from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address

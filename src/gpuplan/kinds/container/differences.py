@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import Bound, compare_devices
 from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, shown, wanted_fields
-from gpuplan.kinds.container.devices import environment
 from gpuplan.kinds.container.images import canonical_name, find
 from gpuplan.kinds.container.read import Image, Observed, leftover
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
+from gpuplan.kinds.ground.devices import environment
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuplan.kinds.container.devices import Gpus, read_gpus
+from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
 from gpuplan.kinds.ground.raw import mapping, mappings, texts
 from gpuplan.model.snapshot import ProbeError, Snapshot

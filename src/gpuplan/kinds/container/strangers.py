@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuplan.kinds.container.canonical import live_fields
-from gpuplan.kinds.container.devices import requested
 from gpuplan.kinds.container.forms import clashes, host_ports
 from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.container.steps import Wanted
+from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address

@@ -144,7 +144,7 @@ class Container:
     plan: str
     """The plan file that made it; empty where none did."""
     devices: tuple[str, ...]
-    """The GPUs and slices that it asked for, as written: UUIDs or indices."""
+    """UUIDs of the GPUs and slices that it has, however it asked for them; a name that means none stays as written."""
     every: bool
     """It asked for all GPUs."""
 

@@ -19,6 +19,9 @@ from gpuplan.kinds.gpu.observed import (
     instance_at,
     slice_uuid,
 )
+from gpuplan.kinds.ground.devices import Gpus, read_gpus, requested
+from gpuplan.kinds.ground.labels import PLAN
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
 
@@ -46,7 +49,7 @@ WITHOUT_CONTAINERS = ("no_docker", "not_asked")
 
 def read(snapshot: Snapshot) -> ObservedGpus:
     """The read door."""
-    containers = _containers(snapshot.probe("docker"))
+    containers = _containers(snapshot.probe("docker"), read_gpus(snapshot))
     probe = snapshot.probe("gpu")
     if probe.error is not None:
         return ObservedGpus(snapshot.node, error=probe.error, containers=containers)
@@ -180,39 +183,28 @@ def _process(stated: JsonObject) -> Process:
     )
 
 
-def _containers(probe: Probe) -> Mapping[str, Container] | ProbeError:
+def _containers(probe: Probe, gpus: Gpus) -> Mapping[str, Container] | ProbeError:
     if probe.error is not None:
         return {} if probe.error.code in WITHOUT_CONTAINERS else probe.error
     stated = probe.value.get("containers") if isinstance(probe.value, Mapping) else None
     if not isinstance(stated, list):
         return ProbeError("unexpected", "the answer about containers is not in the form of docs/snapshot.md")
-    found = [_container(each) for each in stated if isinstance(each, Mapping)]
+    runtime = str(mapping(mapping(probe.value).get("info")).get("DefaultRuntime") or "runc")
+    found = [_container(each, runtime, gpus) for each in mappings(stated)]
     return {each.id: each for each in found if each is not None}
 
 
-def _container(inspect: JsonObject) -> Container | None:
-    if not _within(inspect, "State").get("Running"):
+def _container(inspect: JsonObject, default_runtime: str, gpus: Gpus) -> Container | None:
+    if not mapping(inspect.get("State")).get("Running"):
         return None
-    labels = _within(_within(inspect, "Config"), "Labels")
-    requests = _within(inspect, "HostConfig").get("DeviceRequests")
-    asked = [each for each in requests if isinstance(each, Mapping)] if isinstance(requests, list) else []
+    config, host_config = mapping(inspect.get("Config")), mapping(inspect.get("HostConfig"))
     return Container(
         id=str(inspect.get("Id")),
         name=str(inspect.get("Name")).lstrip("/"),
-        plan=str(labels.get("gpuplan.plan") or ""),
-        devices=tuple(str(device) for each in asked for device in _devices(each)),
-        every=any(each.get("Count") == -1 for each in asked),
+        plan=str(mapping(config.get("Labels")).get(PLAN) or ""),
+        devices=tuple(sorted(requested(config, host_config, default_runtime, gpus))),
+        every=any(whole(each.get("Count")) < 0 for each in mappings(host_config.get("DeviceRequests"))),
     )
-
-
-def _devices(request: JsonObject) -> Sequence[Json]:
-    devices = request.get("DeviceIDs")
-    return devices if isinstance(devices, list) else ()
-
-
-def _within(value: JsonObject, key: str) -> JsonObject:
-    inner = value.get(key)
-    return inner if isinstance(inner, Mapping) else {}
 
 
 def _or_error(value: Json) -> ProbeError | None:

@@ -36,15 +36,14 @@ class Users:
 
 def of_instance(observed: ObservedGpus, gpu: Gpu, instance: Instance, plan: str) -> Users:
     """Who uses one slice: its processes, and the running containers that were given it."""
-    running = [each for each in _processes(gpu) if each.instance == instance.id]
+    running = [each for each in _processes(gpu) if _may_be_on(each, instance)]
     has = [each for each in observed.running.values() if set(each.devices) & set(instance.devices)]
     return _users(running, has, observed, plan)
 
 
 def of_compute(observed: ObservedGpus, gpu: Gpu, instance: Instance, compute: Compute, plan: str) -> Users:
     """Who uses one compute instance of a slice."""
-    place = (instance.id, compute.id)
-    running = [each for each in _processes(gpu) if (each.instance, each.compute) == place]
+    running = [each for each in _processes(gpu) if _may_be_on(each, instance, compute.id)]
     has = [each for each in observed.running.values() if compute.uuid in each.devices]
     return _users(running, has, observed, plan)
 
@@ -57,11 +56,7 @@ def of_gpu(observed: ObservedGpus, gpu: Gpu, plan: str, stops: Collection[str] =
 
 def running(observed: ObservedGpus, gpu: Gpu, instance: Instance | None, compute: int | None = None) -> tuple[str, ...]:
     """Whose processes run on an instance, or on one compute instance of it, or anywhere on the GPU."""
-    there = [
-        each
-        for each in _processes(gpu)
-        if (instance is None or each.instance == instance.id) and (compute is None or each.compute == compute)
-    ]
+    there = [each for each in _processes(gpu) if instance is None or _may_be_on(each, instance, compute)]
     return _users(there, (), observed, "").strangers
 
 
@@ -87,6 +82,13 @@ def _given(observed: ObservedGpus, gpu: Gpu) -> list[Container]:
 
 def _processes(gpu: Gpu) -> tuple[Process, ...]:
     return () if isinstance(gpu.processes, ProbeError) else gpu.processes
+
+
+def _may_be_on(process: Process, instance: Instance, compute: int | None = None) -> bool:
+    """A process of which NVML does not say where it runs may be on any slice of its GPU."""
+    if process.instance is None:
+        return True
+    return process.instance == instance.id and (compute is None or process.compute in (None, compute))
 
 
 def _devices(gpu: Gpu) -> Iterable[str]:

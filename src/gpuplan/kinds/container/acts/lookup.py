@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuplan.kinds.container.devices import read_gpus
+from gpuplan.kinds.ground.devices import read_gpus
 from gpuplan.kinds.ground.raw import mapping, mappings, sequence, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address

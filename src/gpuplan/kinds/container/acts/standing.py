@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpuplan.kinds.container.acts.faults import post_update, told
-from gpuplan.kinds.container.devices import read_gpus, requested
 from gpuplan.kinds.container.read import FAILED, OLD, leftover
+from gpuplan.kinds.ground.devices import read_gpus, requested
 from gpuplan.kinds.ground.docker import Live, live
 from gpuplan.kinds.ground.labels import NAME, PLAN
 from gpuplan.kinds.ground.raw import mapping
