@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.apply import apply
+from gpuplan.cli.check import check
 from gpuplan.cli.destroy import destroy
 from gpuplan.cli.drift_check import drift_check
 from gpuplan.cli.edge import at_the_edge
@@ -18,6 +19,7 @@ from gpuplan.cli.validate import validate
 
 VERBS: Mapping[str, Callable[..., int]] = {
     "validate": validate,
+    "check": check,
     "plan": plan,
     "apply": apply,
     "destroy": destroy,

@@ -9,6 +9,7 @@ from gpuplan.model.diagnostic import Exit
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
+    from gpuplan.flow.desire import Wishes
 
 
 def validate(
@@ -32,9 +33,10 @@ def validate(
     if inventory:
         inputs = read_inputs(plan, inventory, var, var_file)
         voice.tell(inputs.warnings)
-        resources = _resources(inputs)
+        wishes, warnings = _wishes(inputs)
+        voice.tell(warnings)
         hosts = count(len(inputs.inventory.hosts), "node")
-        words = f"Valid: {count(resources, 'resource')} on {hosts}."
+        words = f"Valid: {count(sum(map(len, wishes.values())), 'resource')} on {hosts}{_silenced(inputs)}."
     else:
         read_plan_file(plan, var, var_file)
         words = "Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node."
@@ -43,8 +45,15 @@ def validate(
     return Exit.DONE
 
 
-def _resources(inputs: Inputs) -> int:
-    from gpuplan.flow.desire import desire
+def _wishes(inputs: Inputs) -> Wishes:
+    from gpuplan.flow.desire import wish
 
-    wishes = desire(inputs.plan, inputs.inventory.hosts)
-    return sum(len(wished) for wished in wishes.values())
+    return wish(inputs.plan, inputs.inventory.hosts)
+
+
+def _silenced(inputs: Inputs) -> str:
+    from gpuplan.intent.sources import silenced
+    from gpuplan.views.checks import silenced_words
+
+    words = silenced_words(silenced(inputs.plan))
+    return f"; {words}" if words else ""

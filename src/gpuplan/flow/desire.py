@@ -12,9 +12,21 @@ from gpuplan.model.record import Record
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json
 
+Wishes = tuple[Mapping[str, tuple[Desired, ...]], tuple[Diagnostic, ...]]
+"""What is wanted by host name, and what there is to warn of."""
+
 
 def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, tuple[Desired, ...]]:
     """What the plan file implies for each host, by host name.
+
+    Raises:
+        Problem: with every fault of every room on every host, each told once.
+    """
+    return wish(plan, hosts)[0]
+
+
+def wish(plan: PlanFile, hosts: Sequence[Host]) -> Wishes:
+    """The same, with the warnings of every room.
 
     Raises:
         Problem: with every fault of every room on every host, each told once.
@@ -30,7 +42,7 @@ def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, tuple[Desired,
         wishes[host.name] = tuple(found)
     if any(fault.severity is Severity.ERROR for fault in faults):
         raise Problem(tuple(faults))
-    return wishes
+    return wishes, tuple(faults)
 
 
 def as_recorded(record: Record) -> tuple[Desired, ...]:

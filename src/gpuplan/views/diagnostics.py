@@ -38,6 +38,8 @@ def diagnostics(told: Sequence[Diagnostic], source: Source = no_source) -> Page:
 def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
     colour = COLOURS[diagnostic.severity]
     head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
+    if diagnostic.check:
+        head.append(f"  [{visible(diagnostic.check)}]", "dim")
     where = [visible(str(diagnostic.where))] if diagnostic.where else []
     yield _ruled(head, colour)
     if places := [*where, *addresses]:
