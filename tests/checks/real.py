@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.checks.case import DIES, HANGS, LOADS, REFUSES
 from tests.checks.tree import write
 from tests.lab.fixtures import Lab
 from tests.lab.place import TRITON
@@ -20,16 +21,16 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a load call gave: the HTTP status (0 where it never answered), the error's text, and the log meanwhile."""
+    """What a load call gave: the HTTP status (0 for none), the error's text, and the log meanwhile."""
 
     status: int
     error: str
     log: str
 
     @property
-    def loaded(self) -> bool:
-        """The server took the model."""
-        return self.status == 200
+    def did(self) -> str:
+        """What the server did, in the word of the cases."""
+        return LOADS if self.status == 200 else REFUSES if self.status else self.error
 
 
 class RealTriton:
@@ -63,7 +64,7 @@ class RealTriton:
             if state.strip() == "false":
                 return False
             time.sleep(0.05)
-        raise AssertionError("the server neither serves nor exits")
+        raise AssertionError(f"the server neither serves nor exits: {self.log()[-600:]}")
 
     def load(self, model: str, repository: Mapping[str, Any], timeout: float = PATIENCE) -> Answer:
         """Make the repository hold just these models, each a map of files, and load one of them."""
@@ -74,9 +75,9 @@ class RealTriton:
         try:
             status, error = self._ask("POST", f"/v2/repository/models/{model}/load", timeout)
         except TimeoutError:
-            status, error = 0, "never answers"
+            status, error = 0, HANGS
         except (OSError, http.client.HTTPException):
-            status, error = 0, "the server died"
+            status, error = 0, DIES
         return Answer(status, error, self.log()[before:])
 
     def restart(self) -> None:
@@ -85,8 +86,11 @@ class RealTriton:
         self._lab.run(NODE, ["docker", "start", self.name])
         assert self.live()
 
-    def unload(self, model: str) -> None:
-        """Unload it with its parts; the next test finds a server that knows nothing of them."""
+    def forget(self, model: str, answer: Answer) -> None:
+        """Let the next test find a server that knows nothing of the model: unloaded with its parts, or begun anew."""
+        if not answer.status:
+            self.restart()
+            return
         body = json.dumps({"parameters": {"unload_dependents": True}})
         self._ask("POST", f"/v2/repository/models/{model}/unload", PATIENCE, body)
 

@@ -25,7 +25,7 @@ _FORMS: Mapping[str, str] = {
 """The shapes of values (src/command_line_parser.cc)."""
 _LOOSE = {
     "trace-config": r"([^,=]+,)?[^,=]+=.*",
-    "backend-config": r"([^,=]+)?,[^=]+=.*",
+    "backend-config": r"([^,=]+,)?[^,=]+=.*",
     "host-policy": r"[^,]+,[^=]+=.*",
 }
 """Flags whose values take another shape as well."""

@@ -16,6 +16,7 @@ class Effect(enum.Enum):
 
     REFUSED = "the load fails"
     HANGS = "the load never ends"
+    KILLS = "the load ends the whole server"
     STOPS = "the server does not start"
     WRONG = "it loads, and serves wrong or fails when it is used"
     IGNORED = "it loads, and what was stated has no effect"

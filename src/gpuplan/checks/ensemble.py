@@ -16,6 +16,7 @@ PRODUCER = Check("ensemble-producer", "A tensor of an ensemble has two producers
 OUTPUT = Check("ensemble-output", "An output of an ensemble is never written", Effect.REFUSED)
 INPUT = Check("ensemble-input", "An input of an ensemble is never read", Effect.REFUSED)
 TENSOR = Check("ensemble-tensor", "A tensor of an ensemble leads nowhere", Effect.REFUSED)
+UNUSED = Check("ensemble-output-unused", "An output of a step is not used", Effect.IGNORED, Severity.WARNING)
 LOOP = Check("ensemble-loop", "Steps of an ensemble wait for one another", Effect.REFUSED)
 
 FIELD = "ensemble_scheduling"
@@ -37,7 +38,7 @@ def _settings(subject: Subject, _: Repository) -> Findings:
         detail = f"{subject.name} is an ensemble, and states the backend {subject.config['backend']}."
         yield PLATFORM.at(subject.where("backend"), detail, "Take backend out.")
     for field, check in _ALONE:
-        if subject.config.get(field):
+        if field in subject.config:
             detail = f"{subject.name} is an ensemble, and states {field}; only the models of its steps may."
             yield check.at(subject.where(field), detail, f"State {field} in those models.")
 
@@ -101,19 +102,15 @@ def _between(subject: Subject, flow: Flow) -> Findings:
 
 def _unused(subject: Subject, repository: Repository) -> Findings:
     for index, step in enumerate(listed(objects(subject.config, FIELD), "step")):
-        part = repository.models.get(text(step.get("model_name")))
-        mapped = objects(step, "output_map")
-        for tensor in listed(part.config, "output") if part is not None and mapped else ():
-            name = text(tensor.get("name"))
-            if name and name not in mapped:
+        part, mapped = repository.models.get(text(step.get("model_name"))), objects(step, "output_map")
+        outputs = [text(tensor.get("name")) for tensor in listed(part.config, "output")] if part else []
+        for name in outputs if mapped and set(mapped) <= set(outputs) else ():
+            if name not in mapped:
                 where = subject.where(FIELD, "step", index, "output_map")
-                detail = (
-                    f"Step {index} of {subject.name} leaves the output {name} of {part.name if part else ''} unused."
-                )
+                detail = f"Step {index} of {subject.name} leaves the output {name} of {step['model_name']} unused."
                 yield UNUSED.at(where, detail, f"Map it, or let the model not compute it: {name}.")
 
 
-UNUSED = Check("ensemble-output-unused", "An output of a step is not used", Effect.IGNORED, Severity.WARNING)
 FAMILY = Family(
     (PLATFORM, GROUPS, OPTIMIZATION, WARMUP, STEP, PRODUCER, OUTPUT, INPUT, TENSOR, LOOP, UNUSED),
     (_settings, _steps, _flow, _unused),

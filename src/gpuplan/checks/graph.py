@@ -21,6 +21,7 @@ BATCH = Check("ensemble-batch-size", "An ensemble batches more than its parts", 
 VERSION = Check("ensemble-version", "A step wants a version that is not served", Effect.REFUSED)
 CYCLE = Check("ensemble-cycle", "Ensembles are composed of one another", Effect.REFUSED)
 FIELD = "ensemble_scheduling"
+_LATEST = -1
 
 
 def _parts(subject: Subject, repository: Repository) -> Findings:
@@ -39,12 +40,15 @@ def _parts(subject: Subject, repository: Repository) -> Findings:
                 )
             continue
         version = number(step.get("model_version"))
-        if version > 0 and part.versions and version not in part.wanted:
+        if version != _LATEST and part.versions and version not in part.wanted:
             there = ", ".join(map(str, part.wanted)) or "none"
+            stated = (
+                f"wants version {version}" if "model_version" in step else "states no model_version, which means 0,"
+            )
             yield VERSION.at(
                 subject.where(FIELD, "step", index, "model_version"),
-                f"Step {index} of {subject.name} wants version {version} of {name}, and served is {there}.",
-                "Write -1 for the latest, or let that version be served (versions:).",
+                f"Step {index} of {subject.name} {stated} of {name}, and served is {there}.",
+                "Write model_version: -1 for the latest, or let that version be served (versions:).",
             )
 
 
@@ -103,7 +107,7 @@ def _ends(subject: Subject, part: Subject, index: int, mapped: JsonObject, kind:
         for name, tensor in names.items():
             if name not in mapped and tensor.get("optional") is not True:
                 where = subject.where(FIELD, "step", index, "input_map")
-                detail = f"Step {index} of {subject.name} gives {part.name} no {name}."
+                detail = f"Step {index} of {subject.name} maps nothing to the input {name} of {part.name}."
                 yield UNMAPPED.at(where, detail, "Map a tensor of the ensemble to it.")
 
 

@@ -96,23 +96,34 @@ def _made(source: Source, methods: list[Function], of_module: bool) -> dict[str,
     return found
 
 
-def _grown(method: Function, owner: _Owner) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
-    """What a method makes larger: its name, the place, and the method or sign that does it."""
+def _grown(method: Function, owner: _Owner) -> list[tuple[str, ast.expr | ast.stmt, str]]:
+    """What a method makes larger, in the order of its lines: name, place, and the method or sign that does it."""
     counted, local = _counters(method), _local(method)
+    found: list[tuple[str, ast.expr | ast.stmt, str]] = []
     for node in ast.walk(method):
-        target: ast.expr | None = None
-        by = ""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROW:
-            target, by = node.func.value, node.func.attr
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is_collection(node.value):
-            target, by = node.target, "extend"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            index = node.targets[0].slice
-            if not isinstance(index, ast.Constant | ast.Slice) and getattr(index, "id", "") not in counted:
-                target, by = node.targets[0].value, "[]"
+        target, by = _growth(node, counted)
         name = owner.state(target) if target is not None else ""
         if name and (owner.name or name not in local) and isinstance(node, ast.expr | ast.stmt):
-            yield name, node, by
+            found.append((name, node, by))
+    return sorted(found, key=lambda each: each[1].lineno)
+
+
+def _growth(node: ast.AST, counted: set[str]) -> tuple[ast.expr | None, str]:
+    """What a node makes larger, and by what; what is kept under a key grows with the whole."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROW:
+        inner = isinstance(node.func.value, ast.Subscript)
+        return _whole(node.func.value), "[]" if inner else node.func.attr
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is_collection(node.value):
+        return _whole(node.target), "[]" if isinstance(node.target, ast.Subscript) else "extend"
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        index = node.targets[0].slice
+        fixed = isinstance(index, ast.Constant | ast.Slice) or getattr(index, "id", "") in counted
+        return (None, "") if fixed else (node.targets[0].value, "[]")
+    return None, ""
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript) else node
 
 
 def _shrunk(method: Function, of_module: bool, with_each_request: bool) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _gpus(subject: Subject, repository: Repository) -> Findings:
             detail = f"{subject.name} has a group of {stated}{means}, and names the GPUs {_shown(named)}."
             fix = "Take gpus out, or write KIND_GPU."
             if means and server.gpus:
-                detail += f" {server.name} sees {mapping(server)}."
+                detail = f"{detail[:-1]}; {server.name} sees {mapping(server)}."
             yield KIND.at(where, detail, fix)
         if kind != "KIND_GPU" or server.gpus is None:
             continue

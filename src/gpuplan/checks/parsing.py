@@ -22,7 +22,7 @@ ENUM = Check("config-enum", SUMMARY, Effect.REFUSED, fixed=True)
 VALUE = Check("config-value", SUMMARY, Effect.REFUSED, fixed=True)
 DUPLICATE = Check("config-duplicate", SUMMARY, Effect.REFUSED, fixed=True)
 CHOICE = Check("config-choice", SUMMARY, Effect.REFUSED, fixed=True)
-PLACEHOLDER = Check("config-placeholder", "A placeholder was never filled in", Effect.WRONG, fixed=True)
+PLACEHOLDER = Check("config-placeholder", "A placeholder was never filled in", Effect.REFUSED, fixed=True)
 FAMILY = Family((SYNTAX, FIELD, ENUM, VALUE, DUPLICATE, CHOICE, PLACEHOLDER))
 
 _BY_KIND = {"syntax": SYNTAX, "field": FIELD, "enum": ENUM, "value": VALUE, "duplicate": DUPLICATE, "choice": CHOICE}

@@ -17,6 +17,7 @@ from gpuplan.checks import (
     identity,
     instances,
     memory,
+    metrics,
     optimization,
     parsing,
     python,
@@ -31,8 +32,8 @@ from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 
 _FAMILIES = (
     parsing.FAMILY, identity.FAMILY, files.FAMILY, tensors.FAMILY, batching.FAMILY, sequences.FAMILY,
-    instances.FAMILY, resources.FAMILY, cache.FAMILY, warmup.FAMILY, optimization.FAMILY, python.FAMILY,
-    growing.FAMILY, engine.FAMILY, ensemble.FAMILY, graph.FAMILY, memory.FAMILY, flags.FAMILY,
+    instances.FAMILY, resources.FAMILY, cache.FAMILY, warmup.FAMILY, optimization.FAMILY, metrics.FAMILY,
+    python.FAMILY, growing.FAMILY, engine.FAMILY, ensemble.FAMILY, graph.FAMILY, memory.FAMILY, flags.FAMILY,
 )  # fmt: skip
 IDLE = Check("silence-idle", "A silenced check finds nothing", Effect.IGNORED, Severity.WARNING)
 CHECKS: Mapping[str, Check] = {check.id: check for family in _FAMILIES for check in family.checks} | {IDLE.id: IDLE}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Exit
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
     from gpuplan.flow.desire import Wishes
+    from gpuplan.intent.planfile import PlanFile
 
 
 def validate(
@@ -38,8 +39,9 @@ def validate(
         hosts = count(len(inputs.inventory.hosts), "node")
         words = f"Valid: {count(sum(map(len, wishes.values())), 'resource')} on {hosts}{_silenced(inputs)}."
     else:
-        read_plan_file(plan, var, var_file)
-        words = "Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node."
+        found, held = _models(read_plan_file(plan, var, var_file))
+        voice.tell(found)
+        words = f"Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node{held}."
     voice.show([paragraph(words)])
     voice.answer(told(), Exit.DONE)
     return Exit.DONE
@@ -53,7 +55,22 @@ def _wishes(inputs: Inputs) -> Wishes:
 
 def _silenced(inputs: Inputs) -> str:
     from gpuplan.intent.sources import silenced
+
+    return _held(silenced(inputs.plan))
+
+
+def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
+    """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
+    from gpuplan.intent.sources.alone import check_models
+
+    found, silenced = check_models(plan)
+    if any(each.severity is Severity.ERROR for each in found):
+        raise Problem(found)
+    return list(found), _held(silenced)
+
+
+def _held(silenced: int) -> str:
     from gpuplan.views.checks import silenced_words
 
-    words = silenced_words(silenced(inputs.plan))
+    words = silenced_words(silenced)
     return f"; {words}" if words else ""

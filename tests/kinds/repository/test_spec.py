@@ -30,7 +30,7 @@ HEAD = {
 TENSORS = "input { name: 'I' data_type: TYPE_FP32 dims: 1 } output { name: 'O' data_type: TYPE_FP32 dims: 1 }"
 PYTHON_CONFIG = f'backend: "python" {TENSORS}'
 PYTHON = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
-STEP = "{ model_name: 'a' input_map { key: 'I' value: 'I' } output_map { key: 'O' value: 'O' } }"
+STEP = "{ model_name: 'a' model_version: -1 input_map { key: 'I' value: 'I' } output_map { key: 'O' value: 'O' } }"
 ENSEMBLE = f'platform: "ensemble" {TENSORS} ensemble_scheduling {{ step [ {STEP} ] }}'
 
 

@@ -71,7 +71,8 @@ def _silences(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
         if known_check(each.id) is not None:
             continue
         if each.id in CHECKS:
-            detail = f"{each.id} finds what no model can be made of; it cannot be silenced."
+            why = "finds what no model can be made of" if CHECKS[each.id].fixed else "tells of silences themselves"
+            detail = f"{each.id} {why}; it cannot be silenced."
             yield Diagnostic("A check cannot be silenced", detail, "Correct what it finds.", where)
         else:
             known = (check for check in CHECKS if known_check(check) is not None)

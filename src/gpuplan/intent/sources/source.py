@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.checks import Repository, Silence, judge
+from gpuplan.checks import Repository, Silence, Verdict, judge
 from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import Model, PlanFile
 from gpuplan.intent.sources.hashes import sha256_of
@@ -85,6 +85,8 @@ def silenced(plan: PlanFile) -> int:
     return sum(told.silenced for told in _read_before(plan).values())
 
 
+Models = tuple[tuple[str, Model], ...]
+"""The models of one container, as the plan file states them."""
 _Key = tuple[str, str, tuple[str, ...]]
 """A container's name in the plan file, its own on the node, and its GPUs."""
 _KNOWN: dict[int, dict[_Key, _Told]] = {}
@@ -98,7 +100,27 @@ def _read_before(plan: PlanFile) -> dict[_Key, _Told]:
     return _KNOWN[id(plan)]
 
 
-def _read(plan: PlanFile, home: Placed, models: tuple[tuple[str, Model], ...]) -> _Told:
+@dataclass(frozen=True)
+class _Judged:
+    """The models of one container that could be read, and what was found."""
+
+    drafts: Mapping[str, Draft]
+    unread: tuple[Diagnostic, ...]
+    verdict: Verdict
+
+    def of(self, name: str) -> tuple[Diagnostic, ...]:
+        """What there is to say of one model."""
+        return (*self.drafts[name].faults, *self.verdict.models.get(name, ()))
+
+
+def judged(plan: PlanFile, host: Host, home: Placed) -> tuple[tuple[Diagnostic, ...], int]:
+    """All that the checks say of the models of one container, and how much was silenced; no file is hashed."""
+    found = _judge(plan, home, models_on(plan, host, home.name))
+    said = (each for name in found.drafts for each in found.of(name))
+    return (*found.unread, *said, *found.verdict.server), found.verdict.silenced
+
+
+def _judge(plan: PlanFile, home: Placed, models: Models) -> _Judged:
     drafts: dict[str, Draft] = {}
     faults: list[Diagnostic] = []
     for name, model in models:
@@ -108,20 +130,26 @@ def _read(plan: PlanFile, home: Placed, models: tuple[tuple[str, Model], ...]) -
             faults.extend(problem.diagnostics)
     subjects = {name: draft.subject for name, draft in drafts.items()}
     unread = frozenset(name for name, _ in models if name not in drafts)
-    verdict = judge(Repository(server_of(plan, home), subjects, unread), tuple(_silences(plan, models)))
+    verdict = judge(Repository(server_of(plan, home), subjects, unread), _silences(plan, models))
+    return _Judged(drafts, tuple(faults), verdict)
+
+
+def _read(plan: PlanFile, home: Placed, models: Models) -> _Told:
+    found = _judge(plan, home, models)
     sources: list[Source] = []
-    for name, draft in drafts.items():
-        found = verdict.models.get(name, [])
-        if not any(each.severity is Severity.ERROR for each in found):
+    faults = [*found.unread]
+    for name, draft in found.drafts.items():
+        told = [*found.of(name)]
+        if not any(each.severity is Severity.ERROR for each in told):
             try:
                 sources.append(_source(plan, draft))
             except Problem as problem:
-                found = [*found, *problem.diagnostics]
-        faults.extend((*draft.faults, *found))
-    return _Told(tuple(sources), (*faults, *verdict.server), verdict.silenced)
+                told.extend(problem.diagnostics)
+        faults.extend(told)
+    return _Told(tuple(sources), (*faults, *found.verdict.server), found.verdict.silenced)
 
 
-def _silences(plan: PlanFile, models: tuple[tuple[str, Model], ...]) -> list[Silence]:
+def _silences(plan: PlanFile, models: Models) -> list[Silence]:
     return [
         Silence(each.id, each.reason, name, plan.where("models", name, "ignore_checks", number))
         for name, model in models
