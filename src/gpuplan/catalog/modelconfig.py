@@ -92,6 +92,16 @@ def fields(message: Message) -> Mapping[str, Field]:
     return _schema()["messages"][str(message.DESCRIPTOR.full_name).removeprefix(f"{PACKAGE}.")]
 
 
+def schema_fields(message: str) -> Mapping[str, Field]:
+    """The fields of a message by its name in the schema, such as ``ModelInstanceGroup``."""
+    return _schema()["messages"].get(message, {})
+
+
+def is_message(kind: str) -> bool:
+    """True where a field's type is a message of the schema."""
+    return kind in _schema()["messages"]
+
+
 def values(enum: str) -> Mapping[str, int]:
     """The values of an enum by name; empty where the name is not that of an enum."""
     return _schema()["enums"].get(enum, {})
@@ -214,13 +224,12 @@ def _scalars() -> Mapping[str, FieldDescriptorProto.Type.ValueType]:
 def _words(error: str) -> str:
     """The parser's words without place and excerpt, and the nearest valid name where it did not know one."""
     text = _EXCERPT.sub("", _PLACE.sub("", error)).partition("\n")[0].rstrip(".")
-    schema = _schema()
+    from gpuplan.catalog.modelhints import field_hint, value_hint
+
     if found := _NO_FIELD.search(text):
-        near = nearest(found["field"], schema["messages"].get(found["message"], ()))
-        return f"{found['message']} has no field {found['field']}{near}"
+        return f"{found['message']} has no field {found['field']}{field_hint(found['message'], found['field'])}"
     if found := _NO_VALUE.search(text):
-        near = nearest(found["value"], schema["enums"].get(found["enum"], ()))
-        return f"{found['enum']} has no value {found['value']}{near}"
+        return f"{found['enum']} has no value {found['value']}{value_hint(found['enum'], found['value'])}"
     return text
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 _TAG = re.compile(r"^(\d{2}\.\d{2})(?:[.-].*)?$")
 
@@ -39,6 +40,10 @@ class Flag:
     form: str = ""
     """The shape of its value, such as ``<string>:<integer>:<integer>``."""
     repeatable: bool = False
+    values: tuple[str, ...] = ()
+    """All values that it takes, where they are counted."""
+    needs: str = ""
+    """The flag without which it has no effect, as ``NAME=VALUE`` or ``NAME``."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def release_of(image: str) -> Release | None:
     match = _TAG.match(name.partition(":")[2])
     if match is None:
         return None
-    return Release(match[1], _versions().get(match[1], ""))
+    return Release(match[1], str(_releases().get(match[1], {}).get("version", "")))
 
 
 def object_to(flag: str, release: Release | None) -> Objection | None:
@@ -99,15 +104,60 @@ def rejects(flag: Flag, value: str | int | float | bool) -> str:
 def flags() -> dict[str, Flag]:
     """Every flag of every release, by its name."""
     raw = json.loads((files("gpuplan.catalog") / "tritonserver_flags.json").read_text("utf-8"))
-    return {name: Flag(name, **entry) for name, entry in raw["flags"].items()}
+    return {name: Flag(name, **_tuples(entry)) for name, entry in raw["flags"].items()}
+
+
+def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
 
 
 @cache
-def _versions() -> dict[str, str]:
-    raw = json.loads((files("gpuplan.catalog") / "triton_releases.json").read_text("utf-8"))
-    return {str(name): str(version) for name, version in raw["releases"].items()}
+def _mistaken() -> dict[str, str]:
+    """Names that are often taken for a flag → the flag that was meant."""
+    raw = json.loads((files("gpuplan.catalog") / "tritonserver_flags.json").read_text("utf-8"))
+    return {str(name): str(meant) for name, meant in raw["mistaken"].items()}
+
+
+def python_of(release: str) -> str:
+    """The Python of a release's images, such as ``3.10``; empty for a release that is not known."""
+    return str(_releases().get(release, {}).get("python", ""))
+
+
+def tensorrt_of(release: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The TensorRT of a release: between which two versions it lies, or the same twice where a page names it.
+
+    TensorRT only ever moves forward from release to release. None where no later or no earlier release is known.
+    """
+    known = {name: _numbers(entry["tensorrt"]) for name, entry in _releases().items() if "tensorrt" in entry}
+    earlier = [version for name, version in known.items() if name <= release]
+    later = [version for name, version in known.items() if name >= release]
+    return (max(earlier), min(later)) if release and earlier and later else None
+
+
+def python_region(release: str) -> int:
+    """Bytes of shared memory that one instance of a Python model takes at its start; 0 for a release not known."""
+    sizes: dict[str, int] = _facts()["python_region"]["sizes"]
+    return sizes[max(first for first in sizes if first <= release)] if release else 0
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _releases() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = _facts()["releases"]
+    return found
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((files("gpuplan.catalog") / "triton_releases.json").read_text("utf-8"))
+    return found
 
 
 def _nearest(flag: str) -> str:
-    near = get_close_matches(flag, flags(), n=1)
+    if meant := _mistaken().get(flag):
+        return f"--{meant}"
+    whole = [name for name in flags() if name.startswith(flag)]
+    near = whole if len(whole) == 1 else get_close_matches(flag, flags(), n=1)
     return f"--{near[0]}" if near else ""

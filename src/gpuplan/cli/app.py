@@ -9,6 +9,7 @@ import typer
 
 from gpuplan.cli.apply import apply
 from gpuplan.cli.boot_unit import boot_unit
+from gpuplan.cli.check import check
 from gpuplan.cli.destroy import destroy
 from gpuplan.cli.drift_check import drift_check
 from gpuplan.cli.edge import at_the_edge
@@ -21,6 +22,7 @@ from gpuplan.cli.validate import validate
 
 VERBS: Mapping[str, Callable[..., int]] = {
     "validate": validate,
+    "check": check,
     "plan": plan,
     "apply": apply,
     "destroy": destroy,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Exit
+from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
-    from gpuplan.cli.voice import Voice
+    from gpuplan.flow.desire import Wish
+    from gpuplan.intent.planfile import PlanFile
 
 
 def validate(
@@ -33,20 +35,44 @@ def validate(
     if inventory:
         inputs = read_inputs(plan, inventory, var, var_file)
         voice.tell(inputs.warnings)
-        resources = _resources(inputs, voice)
+        wishes = _wishes(inputs)
+        voice.tell([warning for wish in wishes.values() for warning in wish.warnings])
         hosts = count(len(inputs.inventory.hosts), "node")
-        words = f"Valid: {count(resources, 'resource')} on {hosts}."
+        resources = count(sum(len(wish.desired) for wish in wishes.values()), "resource")
+        words = f"Valid: {resources} on {hosts}{_silenced(inputs)}."
     else:
-        read_plan_file(plan, var, var_file)
-        words = "Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node."
+        found, held = _models(read_plan_file(plan, var, var_file))
+        voice.tell(found)
+        words = f"Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node{held}."
     voice.show([paragraph(words)])
     voice.answer(told(), Exit.DONE)
     return Exit.DONE
 
 
-def _resources(inputs: Inputs, voice: Voice) -> int:
+def _wishes(inputs: Inputs) -> Mapping[str, Wish]:
     from gpuplan.flow.desire import desire
 
-    wishes = desire(inputs.plan, inputs.inventory.hosts)
-    voice.tell([warning for wish in wishes.values() for warning in wish.warnings])
-    return sum(len(wish.desired) for wish in wishes.values())
+    return desire(inputs.plan, inputs.inventory.hosts)
+
+
+def _silenced(inputs: Inputs) -> str:
+    from gpuplan.intent.sources import silenced
+
+    return _held(silenced(inputs.plan))
+
+
+def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
+    """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
+    from gpuplan.intent.sources.alone import check_models
+
+    found, silenced = check_models(plan)
+    if any(each.severity is Severity.ERROR for each in found):
+        raise Problem(found)
+    return list(found), _held(silenced)
+
+
+def _held(silenced: int) -> str:
+    from gpuplan.views.checks import silenced_words
+
+    words = silenced_words(silenced)
+    return f"; {words}" if words else ""

@@ -88,7 +88,7 @@ def _validated(
 def _takes_any_scalar(path: Where) -> bool:
     """Places whose schema takes numbers and booleans as well as text, though they end up as text on the node."""
     match path:
-        case ("containers", _, "env", _) | ("containers", _, "triton", "flags", _) | ("variables", _, "default"):
+        case ("containers", _, "env", _) | ("containers", _, "triton", "flags", _, *_) | ("variables", _, "default"):
             return True
         case _:
             return False

@@ -157,10 +157,14 @@ class Ulimit(Stated):
     hard: Whole
 
 
+FlagValue = str | int | float | bool
+"""One value of an option of tritonserver."""
+
+
 class Triton(Stated):
     """Makes a container a model server in explicit model control."""
 
-    flags: Mapping[str, str | int | float | bool] = Field(default_factory=dict)
+    flags: Mapping[str, FlagValue | tuple[FlagValue, ...]] = Field(default_factory=dict)
     cache: Bytes | None = Field(default=None, description="size of the response cache")
     repository: Literal["local"] = Field(default="local", description="synced from beside the plan file")
 
@@ -198,6 +202,13 @@ class Container(Stated):
     triton: Triton | None = None
 
 
+class IgnoredCheck(Stated):
+    """A check of models that is silenced (docs/checks.md)."""
+
+    id: str = Field(description="the id that the finding is told with")
+    reason: str = Field(min_length=1)
+
+
 class Model(Stated):
     """One model: where its files are, and which model servers serve it."""
 
@@ -207,6 +218,7 @@ class Model(Stated):
     config: Mapping[str, JsonValue] = Field(default_factory=dict, description="laid over config.pbtxt")
     overrides: Mapping[str, Mapping[str, JsonValue]] = Field(default_factory=dict, description="by container")
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")
+    ignore_checks: tuple[IgnoredCheck, ...] = Field(default=(), description="checks that are silenced, with a reason")
     load_timeout: Seconds = 300.0
 
 

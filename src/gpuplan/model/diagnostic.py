@@ -58,6 +58,8 @@ class Diagnostic:
     address: str = ""
     """The address or the node it is about."""
     severity: Severity = Severity.ERROR
+    check: str = ""
+    """The id of the check that found it (docs/checks.md), by which it can be silenced; empty where none did."""
 
 
 class Problem(Exception):

@@ -59,6 +59,8 @@ def _is_warning(diagnostic: Diagnostic) -> bool:
 def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
     colour = COLOURS[diagnostic.severity]
     head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
+    if diagnostic.check:
+        head.append(f"  [{visible(diagnostic.check)}]", "dim")
     where = [visible(str(diagnostic.where))] if diagnostic.where else []
     yield _ruled(head, colour)
     if places := [*where, *some(addresses, MOST_ADDRESSES)]:

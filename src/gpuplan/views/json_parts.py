@@ -17,6 +17,7 @@ def diagnostic(one: Diagnostic) -> JsonObject:
         "detail": one.detail,
         "fix": one.fix,
         "address": one.address,
+        "check": one.check,
         "where": {"file": where.file, "line": where.line, "column": where.column} if where else None,
     }
 

@@ -21,13 +21,13 @@ from gpuplan.model.snapshot import Probe, Snapshot
 from gpuplan.model.value import JsonObject, as_object
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import Session
-from tests.kinds.repository.test_spec import HEAD, build, models_of
+from tests.kinds.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
 
 FILES: dict[str, Any] = {
-    "m/config.pbtxt": 'backend: "python"',
-    "m/1/model.py": "print(1)",
+    "m/config.pbtxt": PYTHON_CONFIG,
+    "m/1/model.py": PYTHON,
     "m/1/weights.bin": "w" * 1000,
-    "e/config.pbtxt": 'platform: "ensemble" ensemble_scheduling { step [ { model_name: "a" } ] }',
+    "e/config.pbtxt": ENSEMBLE,
     "e/1/.gitkeep": "",
 }
 MODELS = {
@@ -121,7 +121,7 @@ def test_a_repository_without_models_is_made(hands: Hands, tmp_path: Path) -> No
     assert compare(hands, desired) == ()
 
 
-@pytest.mark.parametrize("changed", ["print(2)", "print(1) # longer"])
+@pytest.mark.parametrize("changed", [PYTHON.replace("[]", "()"), f"{PYTHON}# longer"])
 def test_a_source_that_changed_since_the_plan_is_refused(hands: Hands, tmp_path: Path, changed: str) -> None:
     desired = want(tmp_path)
     (tmp_path / "m/1/model.py").write_text(changed)

@@ -27,6 +27,12 @@ HEAD = {
     "containers": {"triton": {"nodes": "all", "image": "x/tritonserver:24.10-py3", "triton": {}}},
 }
 
+TENSORS = "input { name: 'I' data_type: TYPE_FP32 dims: 1 } output { name: 'O' data_type: TYPE_FP32 dims: 1 }"
+PYTHON_CONFIG = f'backend: "python" {TENSORS}'
+PYTHON = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
+STEP = "{ model_name: 'a' model_version: -1 input_map { key: 'I' value: 'I' } output_map { key: 'O' value: 'O' } }"
+ENSEMBLE = f'platform: "ensemble" {TENSORS} ensemble_scheduling {{ step [ {STEP} ] }}'
+
 
 def build(folder: Path, files: dict[str, Any], plan: dict[str, Any]) -> PlanFile:
     """A plan file with what lies beside it; a file is a text, or says where it links to."""
@@ -78,7 +84,7 @@ def test_each_container_has_its_own_overrides() -> None:
 
 
 def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -> None:
-    files = {"m/1/model.py": "pass", "m/config.pbtxt": 'backend: "python"'}
+    files = {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}
     models: dict[str, Any] = {"a": {"source": "m", "containers": ["triton"]}}
 
     def content(**changed: Any) -> str:
@@ -89,15 +95,15 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
 
     first = content()
     assert content() == first
-    assert content(**{"m/config.pbtxt": '# a remark\nbackend:"python"\n'}) == first
-    assert content(**{"m/1/model.py": "pass  # changed"}) != first
-    assert content(**{"m/config.pbtxt": 'backend: "python" max_batch_size: 2'}) != first
+    assert content(**{"m/config.pbtxt": f"# a remark\n{PYTHON_CONFIG}\n"}) == first
+    assert content(**{"m/1/model.py": f"{PYTHON}# changed"}) != first
+    assert content(**{"m/config.pbtxt": f"{PYTHON_CONFIG} max_batch_size: 2"}) != first
     assert content(model={"config": {"max_batch_size": 3}}) != first
     assert content(model={"load_timeout": "9s"}) == first
 
 
 def test_all_nodes_of_one_run_get_the_same_files(tmp_path: Path) -> None:
-    plan = build(tmp_path, {"m/1/model.py": "pass", "m/config.pbtxt": 'backend: "python"'}, one("m"))
+    plan = build(tmp_path, {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}, one("m"))
     (first,), _ = spec(plan, Host("n1"))
     (tmp_path / "m/1/model.py").write_text("changed meanwhile")
     (second,), _ = spec(plan, Host("n2"))
@@ -105,8 +111,8 @@ def test_all_nodes_of_one_run_get_the_same_files(tmp_path: Path) -> None:
 
 
 def test_a_mark_that_came_with_the_source_is_replaced(tmp_path: Path) -> None:
-    config = 'backend: "python" parameters { key: "gpuplan_content" value { string_value: "of another node" } }'
-    plain = build(tmp_path, {"m/1/model.py": "", "m/config.pbtxt": 'backend: "python"'}, one("m"))
+    config = f'{PYTHON_CONFIG} parameters {{ key: "gpuplan_content" value {{ string_value: "of another node" }} }}'
+    plain = build(tmp_path, {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}, one("m"))
     (wanted,), _ = spec(plain, HOST)
     marked = build(tmp_path, {"m/config.pbtxt": config}, one("m"))
     (found,), _ = spec(marked, HOST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from gpuplan.intent.checks.files import wrong_path
@@ -19,6 +20,7 @@ def check_models(plan: PlanFile) -> Iterator[Diagnostic]:
         yield from _containers(plan, name, model)
         yield from _overrides(plan, name, model)
         yield from _dependencies(plan, name, model)
+        yield from _silences(plan, name, model)
     yield from _cycles(plan)
 
 
@@ -59,6 +61,24 @@ def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnosti
         elif missing := [each for each in model.containers if each not in plan.models[other].containers]:
             detail = f"{name} calls {other} in the same model server, and {other} is not on {', '.join(missing)}."
             yield Diagnostic("A model is not where it is called", detail, f"Add {other} there.", where)
+
+
+def _silences(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    from gpuplan.checks import CHECKS, known_check
+
+    for number, each in enumerate(model.ignore_checks):
+        where = plan.where("models", name, "ignore_checks", number, "id")
+        if known_check(each.id) is not None:
+            continue
+        if each.id in CHECKS:
+            why = "finds what no model can be made of" if CHECKS[each.id].fixed else "tells of silences themselves"
+            detail = f"{each.id} {why}; it cannot be silenced."
+            yield Diagnostic("A check cannot be silenced", detail, "Correct what it finds.", where)
+        else:
+            known = (check for check in CHECKS if known_check(check) is not None)
+            near = get_close_matches(each.id, list(known), n=1)
+            fix = f"Did you mean {near[0]}?" if near else "docs/checks.md names them all."
+            yield Diagnostic("A check is not known", f"No check has the id {each.id}.", fix, where)
 
 
 def _cycles(plan: PlanFile) -> Iterator[Diagnostic]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from gpuplan.catalog import modelconfig
+from gpuplan.catalog.modelhints import field_hint, value_hint
 from gpuplan.model.diagnostic import Diagnostic, Location, Problem
 from gpuplan.model.value import Json
 
@@ -54,9 +55,9 @@ class _Layer:
         for name, value in stated.items():
             field = fields.get(name)
             if field is None:
-                owner = str(message.DESCRIPTOR.name)
-                near = modelconfig.nearest(name, fields)
-                self._fault((*path, name), "Unknown field in a model's config", f"{owner} has no field {name}{near}.")
+                owner = str(message.DESCRIPTOR.full_name).removeprefix(f"{modelconfig.PACKAGE}.")
+                hint = field_hint(owner, name)
+                self._fault((*path, name), "Unknown field in a model's config", f"{owner} has no field {name}{hint}.")
             elif value is None:
                 message.ClearField(name)
             else:
@@ -115,8 +116,8 @@ class _Layer:
     def _set(self, put: Callable[[object], object], kind: str, value: Json, path: Path) -> None:
         numbers = modelconfig.values(kind)
         if numbers and isinstance(value, str) and value not in numbers:
-            near = modelconfig.nearest(value, numbers) or f" (one of {', '.join(numbers)})"
-            self._fault(path, "Unknown value in a model's config", f"{kind} has no value {value}{near}.")
+            hint = value_hint(kind, value)
+            self._fault(path, "Unknown value in a model's config", f"{kind} has no value {value}{hint}.")
             return
         expected = (str,) if numbers else _PLAIN[kind]
         if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):

@@ -28,22 +28,6 @@ class Layer:
     where: Callable[..., Location]
 
 
-def read_config(text: str, file: str) -> Message:
-    """The ModelConfig of a source's own config.pbtxt.
-
-    Raises:
-        Problem: a placeholder that was never filled in, or a text that is not a ModelConfig.
-    """
-    if unfilled := [_unfilled(text, match, file) for match in re.finditer(r"\$\{[^}\n]*\}?", text)]:
-        raise Problem(unfilled)
-    try:
-        return modelconfig.parse(text)
-    except modelconfig.Unparsable as fault:
-        where = Location(file, fault.line, fault.column)
-        fix = "Correct the file; Triton would refuse it too, and tell the reason only in its log."
-        raise Problem(Diagnostic("Not a valid config.pbtxt", f"{fault.text}.", fix, where)) from None
-
-
 def with_layers(config: Message, layers: Sequence[Layer]) -> Message:
     """The config with every layer over it, in order.
 
@@ -101,18 +85,3 @@ def marked(config: Message, files: Mapping[str, str]) -> tuple[str, str]:
     content = digest({"config": modelconfig.render(plain), "files": dict(files)})
     full = lay_over(plain, {"parameters": {MARK: {"string_value": content}}}, lambda *_: here)
     return content, modelconfig.render(full)
-
-
-def place(text: str, offset: int, file: str) -> Location:
-    """The line and column of an offset in a text."""
-    line = text.count("\n", 0, offset) + 1
-    return Location(file, line, offset - (text.rfind("\n", 0, offset) + 1) + 1)
-
-
-def _unfilled(text: str, match: re.Match[str], file: str) -> Diagnostic:
-    return Diagnostic(
-        "A placeholder was never filled in",
-        f"{match[0]} stands where Triton wants a value.",
-        "Fill in the template, or state the field under `config:` in the plan file and take it out here.",
-        place(text, match.start(), file),
-    )

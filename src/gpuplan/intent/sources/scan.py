@@ -25,7 +25,10 @@ class Scan:
 
     root: Path
     files: dict[str, Path] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    """Directories right below the root."""
     versions: list[int] = field(default_factory=list)
+    """Those of them that are versions."""
     faults: list[Diagnostic] = field(default_factory=list)
 
     def below(self, folder: str) -> bool:
@@ -68,6 +71,8 @@ def _take(found: Scan, entry: Path, path: str, above: tuple[Path, ...]) -> None:
     if refused is not None:
         found.faults.append(refused)
     elif entry.is_dir():
+        if "/" not in path:
+            found.folders.append(path)
         if VERSION.match(path):
             found.versions.append(int(path))
         _walk(found, entry, f"{path}/", above)

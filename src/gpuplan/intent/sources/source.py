@@ -5,25 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from gpuplan.catalog import modelconfig
-from gpuplan.catalog.triton import release_of
+from gpuplan.checks import Repository, Silence, Verdict, judge
 from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import Model, PlanFile
-from gpuplan.intent.sources.checks import Subject, check, parts_of
 from gpuplan.intent.sources.hashes import sha256_of
-from gpuplan.intent.sources.render import Layer, marked, policy, read_config, wanted_versions, with_layers
-from gpuplan.intent.sources.scan import CONFIG, Scan, scan
-from gpuplan.model.diagnostic import Diagnostic, Location, Problem
+from gpuplan.intent.sources.reader import Draft, Reader, unreadable
+from gpuplan.intent.sources.render import Layer, marked, with_layers
+from gpuplan.intent.sources.scan import CONFIG, Scan
+from gpuplan.intent.sources.server import server_of
+from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.model.inventory import Host
 from gpuplan.model.value import JsonObject
-
-LONGEST_CONFIG = 1024 * 1024
-"""Bytes of a config.pbtxt that are read."""
 
 
 @dataclass(frozen=True)
@@ -60,36 +56,43 @@ class Source:
     """The models that it is composed of."""
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What was read for one container."""
+
+    sources: tuple[Source, ...]
+    faults: tuple[Diagnostic, ...]
+    silenced: int
+
+
 def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[Source, ...], tuple[Diagnostic, ...]]:
-    """The models of one container of this host, and everything that is wrong with them; a faulty one is left out.
+    """The models of one container of this host, and all that the checks say; a model with an error is left out.
 
     A source is read once for each plan file that was loaded: all nodes of one run get the same files.
     """
-    models = models_on(plan, host, container)
     home = next((placed for placed in containers_on(plan, host) if placed.name == container), None)
     if home is None:
         return (), ()
-    others = frozenset(name for name, _ in models)
-    sources: list[Source] = []
-    faults: list[Diagnostic] = []
-    read = _read_before(plan)
-    for name, model in models:
-        if (name, container) not in read:
-            read[name, container] = _Reader(plan, name, model, home).attempt(others)
-        found = read[name, container]
-        if isinstance(found, Source):
-            sources.append(found)
-        else:
-            faults.extend(found)
-    return tuple(sources), tuple(faults)
+    known = _read_before(plan)
+    key = (str(home.path[1]), home.name, home.container.gpus)
+    if key not in known:
+        known[key] = _read(plan, home, models_on(plan, host, container))
+    return known[key].sources, known[key].faults
 
 
-Known = dict[tuple[str, str], Source | Sequence[Diagnostic]]
-"""What was read of a model for a container, by their names."""
-_KNOWN: dict[int, Known] = {}
+def silenced(plan: PlanFile) -> int:
+    """How many findings the plan file's `ignore_checks` held back, as far as its sources were read."""
+    return sum(told.silenced for told in _read_before(plan).values())
 
 
-def _read_before(plan: PlanFile) -> Known:
+Models = tuple[tuple[str, Model], ...]
+"""The models of one container, as the plan file states them."""
+_Key = tuple[str, str, tuple[str, ...]]
+"""A container's name in the plan file, its own on the node, and its GPUs."""
+_KNOWN: dict[int, dict[_Key, _Told]] = {}
+
+
+def _read_before(plan: PlanFile) -> dict[_Key, _Told]:
     """What was read for this plan file; forgotten with it."""
     if id(plan) not in _KNOWN:
         _KNOWN[id(plan)] = {}
@@ -98,96 +101,89 @@ def _read_before(plan: PlanFile) -> Known:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    plan: PlanFile
-    name: str
-    model: Model
-    home: Placed
+class _Judged:
+    """The models of one container that could be read, and what was found."""
 
-    def attempt(self, others: frozenset[str]) -> Source | Sequence[Diagnostic]:
-        """The source, or what is wrong with it."""
+    drafts: Mapping[str, Draft]
+    unread: tuple[Diagnostic, ...]
+    verdict: Verdict
+
+    def of(self, name: str) -> tuple[Diagnostic, ...]:
+        """What there is to say of one model."""
+        return (*self.drafts[name].faults, *self.verdict.models.get(name, ()))
+
+
+def judged(plan: PlanFile, host: Host, home: Placed) -> tuple[tuple[Diagnostic, ...], int]:
+    """All that the checks say of the models of one container, and how much was silenced; no file is hashed."""
+    found = _judge(plan, home, models_on(plan, host, home.name))
+    said = (each for name in found.drafts for each in found.of(name))
+    return (*found.unread, *said, *found.verdict.server), found.verdict.silenced
+
+
+def _judge(plan: PlanFile, home: Placed, models: Models) -> _Judged:
+    drafts: dict[str, Draft] = {}
+    faults: list[Diagnostic] = []
+    for name, model in models:
         try:
-            return self._read(others)
+            drafts[name] = Reader(plan, name, model, home).read()
         except Problem as problem:
-            return problem.diagnostics
+            faults.extend(problem.diagnostics)
+    subjects = {name: draft.subject for name, draft in drafts.items()}
+    unread = frozenset(name for name, _ in models if name not in drafts)
+    verdict = judge(Repository(server_of(plan, home), subjects, unread), _silences(plan, models))
+    return _Judged(drafts, tuple(faults), verdict)
 
-    def _read(self, others: frozenset[str]) -> Source:
-        found = self._scan()
-        text = self._config_text(found)
-        layers, faults = self._layers()
-        faults += found.faults
-        try:
-            config = with_layers(read_config(text, str(found.root / CONFIG)), layers)
-        except Problem as problem:
-            raise Problem((*faults, *problem.diagnostics)) from None
-        as_json = modelconfig.to_json(config)
-        versions = wanted_versions(as_json, found.versions)
-        subject = Subject(self.name, found, text, as_json, versions, others, *self._server(), self._where)
-        faults += [] if found.faults else list(check(subject))
-        if faults:
-            raise Problem(faults)
-        named = with_layers(config, [Layer({"name": self.name}, self._where)])
-        files = self._files(found)
-        content, rendered = marked(named, {path: file.sha256 for path, file in files.items()})
-        files[CONFIG] = _of_text(rendered)
-        return Source(self.name, content, dict(sorted(files.items())), versions, parts_of(as_json))
 
-    def _where(self, *path: str | int) -> Location:
-        return self.plan.where("models", self.name, *path)
-
-    def _server(self) -> tuple[str, str]:
-        release = release_of(self.home.container.image or "")
-        return self.home.name, release.name if release else ""
-
-    def _scan(self) -> Scan:
-        return scan(Path(self.plan.path).parent / self.model.source)
-
-    def _config_text(self, found: Scan) -> str:
-        path = found.files.get(CONFIG)
-        if path is None:
-            return ""
-        try:
-            with path.open("rb") as file:
-                raw = file.read(LONGEST_CONFIG + 1)
-            text = raw.decode("utf-8")
-        except (OSError, UnicodeDecodeError) as fault:
-            raise Problem(_unreadable(path, str(fault))) from None
-        if len(raw) > LONGEST_CONFIG:
-            raise Problem(_unreadable(path, "it is longer than 1 MiB"))
-        return text
-
-    def _layers(self) -> tuple[Sequence[Layer], list[Diagnostic]]:
-        layers = [Layer(self.model.config, partial(self._where, "config"))]
-        overrides = partial(self._where, "overrides", self.home.path[1])
-        layers.extend(Layer(stated, overrides) for stated in self.model.overrides.values())
-        try:
-            layers.append(Layer(policy(self.model.versions), lambda *_: self._where("versions")))
-        except ValueError as fault:
-            fix = "Write latest N, all, or a list of versions such as [1, 3]."
-            return layers, [Diagnostic("Not a choice of versions", f"{fault}.", fix, self._where("versions"))]
-        return layers, []
-
-    def _files(self, found: Scan) -> dict[str, File]:
-        base = Path(self.plan.path).parent
-        files: dict[str, File] = {}
-        for path, source in found.files.items():
-            if path == CONFIG:
-                continue
+def _read(plan: PlanFile, home: Placed, models: Models) -> _Told:
+    found = _judge(plan, home, models)
+    sources: list[Source] = []
+    faults = [*found.unread]
+    for name, draft in found.drafts.items():
+        told = [*found.of(name)]
+        if not any(each.severity is Severity.ERROR for each in told):
             try:
-                sha256, size = sha256_of(source)
-            except OSError as fault:
-                raise Problem(_unreadable(source, fault.strerror or str(fault))) from None
-            files[path] = File(sha256, size, Path(os.path.relpath(source, base)).as_posix())
-        for version in found.versions:
-            if not found.below(str(version)):
-                files[f"{version}/"] = File("", 0)
-        return files
+                sources.append(_source(plan, draft))
+            except Problem as problem:
+                told.extend(problem.diagnostics)
+        faults.extend(told)
+    return _Told(tuple(sources), (*faults, *found.verdict.server), found.verdict.silenced)
+
+
+def _silences(plan: PlanFile, models: Models) -> list[Silence]:
+    return [
+        Silence(each.id, each.reason, name, plan.where("models", name, "ignore_checks", number))
+        for name, model in models
+        for number, each in enumerate(model.ignore_checks)
+    ]
+
+
+def _source(plan: PlanFile, draft: Draft) -> Source:
+    here = Location("")
+    named = with_layers(draft.config, [Layer({"name": draft.subject.name}, lambda *_: here)])
+    files = _files(plan, draft.scan)
+    content, rendered = marked(named, {path: file.sha256 for path, file in files.items()})
+    files[CONFIG] = _of_text(rendered)
+    subject = draft.subject
+    return Source(subject.name, content, dict(sorted(files.items())), tuple(subject.wanted), subject.parts())
+
+
+def _files(plan: PlanFile, found: Scan) -> dict[str, File]:
+    base = Path(plan.path).parent
+    files: dict[str, File] = {}
+    for path, source in found.files.items():
+        if path == CONFIG:
+            continue
+        try:
+            sha256, size = sha256_of(source)
+        except OSError as fault:
+            raise Problem(unreadable(source, fault.strerror or str(fault))) from None
+        files[path] = File(sha256, size, Path(os.path.relpath(source, base)).as_posix())
+    for version in found.versions:
+        if not found.below(str(version)):
+            files[f"{version}/"] = File("", 0)
+    return files
 
 
 def _of_text(text: str) -> File:
     raw = text.encode("utf-8")
     return File(hashlib.sha256(raw).hexdigest(), len(raw), text=text)
-
-
-def _unreadable(path: Path, why: str) -> Diagnostic:
-    return Diagnostic("A model's file cannot be read", f"{path}: {why}.", "Make it readable.", Location(str(path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpuplan.catalog.serverflags import conflicts, misshapen
 from gpuplan.catalog.triton import Release, cache_flag, flags, object_to, rejects
 from gpuplan.kinds.container.shape import REPOSITORY
 
@@ -29,6 +30,8 @@ START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
 """Reads the models to load from the repository at each start, so that the set changes without a new container."""
 
 Value = str | int | float | bool
+Stated = Mapping[str, Value | tuple[Value, ...]]
+"""Flags as the plan file states them; a repeatable one may have several values."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Fault:
     fatal: bool
 
 
-def command_line(stated: Mapping[str, Value], cache: int | None, release: Release | None) -> tuple[str, ...]:
+def command_line(stated: Stated, cache: int | None, release: Release | None) -> tuple[str, ...]:
     """The container's command for a model server; flags in the order in which the plan file states them."""
     rendered = [
         f"--model-repository={REPOSITORY}/models",
@@ -51,11 +54,12 @@ def command_line(stated: Mapping[str, Value], cache: int | None, release: Releas
     if cache is not None:
         rendered.append(cache_flag(cache, release))
     for name, value in stated.items():
-        rendered.extend(_rendered(_bare(name), value))
+        for each in _values(value):
+            rendered.extend(_rendered(_bare(name), each))
     return ("sh", "-c", START, "tritonserver", *rendered)
 
 
-def check(stated: Mapping[str, Value], cache: int | None, release: Release | None) -> Iterator[Fault]:
+def check(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
     """Everything that is wrong with the flags of one model server."""
     for name, value in stated.items():
         flag = _bare(name)
@@ -66,8 +70,34 @@ def check(stated: Mapping[str, Value], cache: int | None, release: Release | Non
         elif objection := object_to(flag, release):
             fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
             yield Fault(name, objection.why, fix, objection.fatal)
-        elif wrong := rejects(flags()[flag], value):
+        else:
+            yield from _wrong_values(name, _values(value))
+    yield from _together(stated, release)
+
+
+def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
+    flag = flags()[_bare(name)]
+    if len(values) != 1 and not flag.repeatable:
+        yield Fault(name, f"it takes one value, not {len(values)}", "State one value.", fatal=True)
+    for value in values:
+        if wrong := rejects(flag, value) or misshapen(flag, _text(value)):
             yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
+
+
+def _together(stated: Stated, release: Release | None) -> Iterator[Fault]:
+    """Flags that do not go together; those that gpuplan sets itself were told of already."""
+    own = {_bare(name): name for name in stated if _bare(name) not in OWNED}
+    given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}
+    for fault in conflicts(given, release):
+        yield Fault(own[fault.flag], fault.why, fault.fix, fault.fatal)
+
+
+def _values(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _bare(name: str) -> str:
@@ -76,7 +106,7 @@ def _bare(name: str) -> str:
 
 def _rendered(flag: str, value: Value) -> Iterator[str]:
     known = flags().get(flag)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = _text(value)
     if known is None or known.takes != "none":
         yield f"--{flag}={text}"
     elif text.lower() in ("true", "on", "1"):

@@ -1,0 +1,28 @@
+"""Checks the models of a plan file without an inventory, as far as that can be: on nodes made up from its patterns."""
+
+from __future__ import annotations
+
+from gpuplan.intent.expand import containers_on
+from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.select import patterns_of
+from gpuplan.intent.sources.source import judged
+from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.inventory import Host
+
+
+def check_models(plan: PlanFile) -> tuple[tuple[Diagnostic, ...], int]:
+    """What the checks say of every model on every server, each thing once, and how much was silenced.
+
+    A pattern stands for a node of that name. A server whose GPUs or `each` need the groups of an inventory is left out.
+    """
+    found: dict[Diagnostic, None] = {}
+    silenced: dict[tuple[str, str], int] = {}
+    stated = [container.nodes for container in plan.containers.values() if container.triton is not None]
+    for pattern in dict.fromkeys(pattern for nodes in stated for pattern in patterns_of(nodes)):
+        host = Host(pattern)
+        for placed in containers_on(plan, host):
+            if placed.container.triton is not None:
+                told, held = judged(plan, host, placed)
+                found.update(dict.fromkeys(told))
+                silenced[str(placed.path[1]), placed.name] = held
+    return tuple(found), sum(silenced.values())

@@ -1,0 +1,117 @@
+"""Reads one model of a plan file for one container: its files, its final config, and what the checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuplan.catalog import modelconfig
+from gpuplan.checks import Subject
+from gpuplan.checks.parsing import parse
+from gpuplan.intent.expand import Placed
+from gpuplan.intent.planfile import Model, PlanFile
+from gpuplan.intent.sources.places import Places
+from gpuplan.intent.sources.render import Layer, policy, wanted_versions, with_layers
+from gpuplan.intent.sources.scan import CONFIG, Scan, scan
+from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+LONGEST_CONFIG = 1024 * 1024
+"""Bytes of a config.pbtxt that are read."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One model that could be read: what becomes of it, and what is seen before the checks."""
+
+    subject: Subject
+    scan: Scan
+    config: Message
+    """The final config, without name and mark."""
+    faults: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one model for one container."""
+
+    plan: PlanFile
+    name: str
+    model: Model
+    home: Placed
+
+    def read(self) -> Draft:
+        """The model.
+
+        Raises:
+            Problem: nothing can be made of it; with all that is wrong.
+        """
+        found = scan(Path(self.plan.path).parent / self.model.source)
+        layers, faults = self._layers()
+        faults += found.faults
+        file = found.root / CONFIG
+        parsed = parse(config_text(found), str(file))
+        faults += parsed.faults
+        if parsed.message is None:
+            raise Problem(faults)
+        try:
+            config = with_layers(parsed.message, layers)
+        except Problem as problem:
+            raise Problem((*faults, *problem.diagnostics)) from None
+        if any(fault.severity is Severity.ERROR for fault in faults):
+            raise Problem(faults)
+        stated = Location(str(file)) if CONFIG in found.files else self._where("source")
+        places = Places(str(file), parsed.reading, layers, lambda: stated)
+        numbers = self.model.versions if isinstance(self.model.versions, tuple) else ()
+        return Draft(subject(self.name, found, config, places, numbers), found, config, tuple(faults))
+
+    def _where(self, *path: str | int) -> Location:
+        return self.plan.where("models", self.name, *path)
+
+    def _layers(self) -> tuple[Sequence[Layer], list[Diagnostic]]:
+        layers = [Layer(self.model.config, partial(self._where, "config"))]
+        overrides = partial(self._where, "overrides", self.home.path[1])
+        layers.extend(Layer(stated, overrides) for stated in self.model.overrides.values())
+        try:
+            layers.append(Layer(policy(self.model.versions), lambda *_: self._where("versions")))
+        except ValueError as fault:
+            fix = "Write latest N, all, or a list of versions such as [1, 3]."
+            return layers, [Diagnostic("Not a choice of versions", f"{fault}.", fix, self._where("versions"))]
+        return layers, []
+
+
+def subject(name: str, found: Scan, config: Message, places: Places, numbers: Sequence[int] = ()) -> Subject:
+    """What the checks look at; `numbers` are the versions that a plan file asks for by number."""
+    as_json = modelconfig.to_json(config)
+    wanted = wanted_versions(as_json, found.versions)
+    return Subject(name, found.root, found.files, found.folders, found.versions, as_json, wanted, places, numbers)
+
+
+def config_text(found: Scan) -> str:
+    """The text of a source's config.pbtxt; empty where it has none.
+
+    Raises:
+        Problem: it cannot be read, or is too long.
+    """
+    path = found.files.get(CONFIG)
+    if path is None:
+        return ""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LONGEST_CONFIG + 1)
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise Problem(unreadable(path, str(fault))) from None
+    if len(raw) > LONGEST_CONFIG:
+        raise Problem(unreadable(path, "it is longer than 1 MiB"))
+    return text
+
+
+def unreadable(path: Path, why: str) -> Diagnostic:
+    """A file of a model that cannot be read."""
+    return Diagnostic("A model's file cannot be read", f"{path}: {why}.", "Make it readable.", Location(str(path)))

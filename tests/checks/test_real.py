@@ -1,0 +1,68 @@
+"""The real server of the lab does with each case what the case says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuplan.checks import Server
+from gpuplan.intent.sources.directory import check_directory
+from tests.checks.case import HANGS, LOADS, REFUSES, Case, cases, outcome, told
+from tests.checks.corpus import corpus
+from tests.checks.real import RealTriton
+from tests.checks.tree import write
+from tests.lab.fixtures import Lab
+
+pytestmark = pytest.mark.lab
+SAMPLES = 320
+REAL = [case for case in cases() if case.real]
+BY_FLAGS = {flags: [case for case in REAL if case.flags == flags] for flags in {case.flags for case in REAL}}
+
+
+@pytest.fixture
+def started(lab: Lab) -> Iterator[list[RealTriton]]:
+    """Servers that the test started; taken away afterwards."""
+    servers: list[RealTriton] = []
+    yield servers
+    for server in servers:
+        server.remove()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("flags", sorted(BY_FLAGS), ids=lambda flags: " ".join(flags) or "no flags")
+def test_the_server_does_what_the_cases_say(lab: Lab, started: list[RealTriton], flags: tuple[str, ...]) -> None:
+    server = RealTriton(lab, "checks", flags)
+    started.append(server)
+    assert server.live()
+    wrong = [said for case in BY_FLAGS[flags] if (said := _contradiction(server, case))]
+    assert wrong == []
+
+
+def _contradiction(server: RealTriton, case: Case) -> str:
+    answer = server.load(case.load, case.files, timeout=6.0 if case.real == HANGS else 20.0)
+    server.forget(case.load, answer)
+    return "" if answer.did == case.real else f"{case.name} ({case.about}) {answer.did}: {answer.error} {answer.log}"
+
+
+@pytest.mark.timeout(900)
+def test_checks_and_server_agree_on_a_corpus(lab: Lab, started: list[RealTriton], tmp_path: Path) -> None:
+    """What the checks pass is loaded, and what the server refuses they name: nothing is completed, so it is quick."""
+    flag = "disable-auto-complete-config"
+    server = RealTriton(lab, "checks", (f"--{flag}",))
+    started.append(server)
+    assert server.live()
+    ours = Server(release="24.10", gpus=(), flags={flag: ("true",)})
+    loaded, disagreements = 0, []
+    for sample in corpus(SAMPLES):
+        folder = tmp_path / sample.name
+        write(folder, sample.files)
+        findings = check_directory(str(folder), ours).findings
+        answer = server.load(sample.load, sample.files)
+        server.forget(sample.load, answer)
+        loaded += answer.did == LOADS
+        if outcome(findings) != (LOADS if answer.did == LOADS else REFUSES):
+            disagreements.append((sample.name, answer.did, answer.error, [told(each, folder) for each in findings]))
+    assert disagreements == []
+    assert loaded > SAMPLES / 5, "too few samples are right to say anything"
