@@ -158,7 +158,9 @@ def test_a_secret_that_a_node_says_aloud_is_not_repeated(world: World) -> None:
 def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world.apply()
     if probe == "triton":
-        world.model("part", PART + "max_batch_size: 2", "class TritonPythonModel:\n    def execute(self, requests): ...\n")
+        world.model(
+            "part", PART + "max_batch_size: 2", "class TritonPythonModel:\n    def execute(self, requests): ...\n"
+        )
     else:
         world.edit("LOG: info", "LOG: debug")
         world.edit("left: 3g.40gb", "left: 4g.40gb")

@@ -22,6 +22,8 @@ from tests.kinds.container.case import wishes
 
 TRITON = "nvcr.io/nvidia/tritonserver:24.10-py3"
 NOT_TAKEN = "A flag that this Triton does not take"
+IDLE = "A flag of Triton that has no effect"
+LIMITED = {"rate-limit": "execution_count"}
 
 
 def faults(**stated: Any) -> list[tuple[str, str, str]]:
@@ -58,6 +60,13 @@ def test_a_switch_has_no_value() -> None:
     )
     silent = one(image=TRITON, triton={"flags": {"disable-auto-complete-config": False}}).command
     assert not [word for word in silent if "auto-complete" in word]
+
+
+def test_a_flag_that_may_be_repeated_takes_a_list() -> None:
+    flags = {**LIMITED, "rate-limit-resource": ["R1:4", "R2:2:0"]}
+    command = one(image=TRITON, triton={"flags": flags}).command
+    assert command[-2:] == ("--rate-limit-resource=R1:4", "--rate-limit-resource=R2:2:0")
+    assert faults(image=TRITON, triton={"flags": flags}) == []
 
 
 def test_a_model_server_needs_its_devices_and_its_repository() -> None:
@@ -152,6 +161,10 @@ def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
         ({"image": TRITON, "triton": {"flags": {"log-verbose": "much"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"cache": 1, "flags": {"cache-config": "local,size=1"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"strict-model-config": True}}}, "A deprecated flag of Triton"),
+        ({"image": TRITON, "triton": {"flags": {"rate-limit": "bogus"}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"log-verbose": [1, 2]}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"rate-limit-resource": ["R1:4", "R2"], **LIMITED}}}, NOT_TAKEN),
+        ({"image": TRITON, "triton": {"flags": {"rate-limit-resource": "R1:4"}}}, IDLE),
         ({"image": None}, "A container without an image"),
     ],
 )  # fmt: skip

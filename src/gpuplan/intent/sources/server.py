@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuplan.catalog.boards import find_board
-from gpuplan.catalog.triton import cache_flag, release_of
+from gpuplan.catalog.triton import cache_flag, flags, release_of
 from gpuplan.checks import Device, Server
 from gpuplan.intent.expand import Placed
 from gpuplan.intent.planfile import Container, PlanFile, Triton
@@ -60,8 +60,11 @@ def _shared_memory(container: Container) -> int | None:
 
 def _flags(triton: Triton, image: str) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for name, value in triton.flags.items():
-        found[name.removeprefix("--")] = tuple(_words(value))
+    for stated, value in triton.flags.items():
+        name, words = stated.removeprefix("--"), tuple(_words(value))
+        switched_off = name in flags() and flags()[name].takes == "none" and words == ("false",)
+        if not switched_off:
+            found[name] = words
     if triton.cache is not None:
         name, _, size = cache_flag(triton.cache, release_of(image)).removeprefix("--").partition("=")
         found.setdefault(name, (size,))

@@ -72,7 +72,7 @@ def check(stated: Stated, cache: int | None, release: Release | None) -> Iterato
             yield Fault(name, objection.why, fix, objection.fatal)
         else:
             yield from _wrong_values(name, _values(value))
-    yield from _together(stated, release)
+    yield from _together(stated, cache, release)
 
 
 def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
@@ -84,10 +84,12 @@ def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
             yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
 
 
-def _together(stated: Stated, release: Release | None) -> Iterator[Fault]:
+def _together(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
     """Flags that do not go together; those that gpuplan sets itself were told of already."""
     own = {_bare(name): name for name in stated if _bare(name) not in OWNED}
     given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}
+    if cache is not None and not given.keys() & set(CACHE):
+        given["cache-config"] = (f"local,size={cache}",)
     for fault in conflicts(given, release):
         yield Fault(own[fault.flag], fault.why, fault.fix, fault.fatal)
 

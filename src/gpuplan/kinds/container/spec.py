@@ -13,7 +13,7 @@ from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
 from gpuplan.intent.sources.archive import tag_in_archive
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.kinds.container.server import check, command_line
+from gpuplan.kinds.container.server import Fault, check, command_line
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, Readiness, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
@@ -187,9 +187,15 @@ def _command(told: _Told, image: str) -> tuple[str, ...] | None:
     release = release_of(image)
     for fault in check(stated.triton.flags, stated.triton.cache, release):
         severity = Severity.ERROR if fault.fatal else Severity.WARNING
-        summary = "A flag that this Triton does not take" if fault.fatal else "A deprecated flag of Triton"
+        summary = _about(fault)
         told.fault(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
     return command_line(stated.triton.flags, stated.triton.cache, release)
+
+
+def _about(fault: Fault) -> str:
+    if fault.fatal:
+        return "A flag that this Triton does not take"
+    return "A deprecated flag of Triton" if "deprecated" in fault.why else "A flag of Triton that has no effect"
 
 
 def _words(told: _Told, key: str, value: tuple[str, ...] | str | None) -> tuple[str, ...] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from gpuplan.catalog import modelconfig
 from gpuplan.kinds.repository.read import FoundFile
 from gpuplan.kinds.repository.wanted import CONFIG, WantedFile, WantedModel
 from gpuplan.model.change import FieldChange
-from gpuplan.model.value import Json, JsonObject, as_object
+from gpuplan.model.value import Json, JsonObject, as_object, canonical
 
 SHORT = 12
 """Hexadecimal digits of a hash that are shown."""
@@ -81,13 +82,42 @@ def _walk(path: str, old: Json, new: Json) -> Iterator[tuple[str, Json, Json]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
             yield from _walk(f"{path}.{key}" if path else key, old.get(key), new.get(key))
-    elif isinstance(old, list) and isinstance(new, list) and _alike(old, new):
-        for number, (was, will) in enumerate(zip(old, new, strict=True)):
-            yield from _walk(f"{path}[{number}]", was, will)
+    elif isinstance(old, list) and isinstance(new, list) and _of_messages(old, new):
+        yield from _by_name(path, old, new) if _named(old) and _named(new) else _by_place(path, old, new)
     else:
         yield path, old, new
 
 
-def _alike(old: Sequence[Json], new: Sequence[Json]) -> bool:
-    """True for two lists of messages that can be told item by item; a list of plain values is told as a whole."""
-    return len(old) == len(new) and all(isinstance(item, Mapping) for item in (*old, *new))
+def _of_messages(old: Sequence[Json], new: Sequence[Json]) -> bool:
+    """True for two lists that can be told item by item; a list of plain values is told as a whole."""
+    return bool(old and new) and all(isinstance(item, Mapping) for item in (*old, *new))
+
+
+def _named(items: Sequence[Json]) -> bool:
+    """True where each item has a name of its own, as tensors have."""
+    names = [as_object(item).get("name") for item in items]
+    return all(names) and len(set(map(str, names))) == len(names)
+
+
+def _by_name(path: str, old: Sequence[Json], new: Sequence[Json]) -> Iterator[tuple[str, Json, Json]]:
+    """Item by item, whatever their order; where nothing but the order differs, the order."""
+    before, after = ({str(as_object(item)["name"]): item for item in items} for items in (old, new))
+    told = [
+        change
+        for name in dict.fromkeys((*before, *after))
+        for change in _walk(f"{path}[{name}]", before.get(name), after.get(name))
+    ]
+    yield from told or [(path, list(before), list(after))]
+
+
+def _by_place(path: str, old: Sequence[Json], new: Sequence[Json]) -> Iterator[tuple[str, Json, Json]]:
+    """Items that stayed are passed over; of the others each has the number that it had, or that it will have."""
+    matcher = SequenceMatcher(
+        None, [canonical(item) for item in old], [canonical(item) for item in new], autojunk=False
+    )
+    for _, start, end, first, last in (each for each in matcher.get_opcodes() if each[0] != "equal"):
+        pairs = min(end - start, last - first)
+        for number in range(pairs):
+            yield from _walk(f"{path}[{first + number}]", old[start + number], new[first + number])
+        yield from ((f"{path}[{number}]", old[number], None) for number in range(start + pairs, end))
+        yield from ((f"{path}[{number}]", None, new[number]) for number in range(first + pairs, last))
