@@ -105,7 +105,23 @@ def _steady(waiting: Waiting, raw: JsonObject) -> str:
     """Nothing was said of how it is ready: the image's own health check, or that it stays up."""
     if health := mapping(mapping(raw.get("State")).get("Health")).get("Status"):
         return "" if health in ("healthy", "none") else f"its health check says {health}"
-    return "" if time.monotonic() - waiting.began >= STEADY else "it has only just started"
+    if time.monotonic() - waiting.began < STEADY:
+        return "it has only just started"
+    return _ended_unseen(waiting)
+
+
+def _ended_unseen(waiting: Waiting) -> str:
+    """Why the engine's word that it runs is not enough: a busy engine says so for a while after the process ended.
+
+    The list of processes is made at the moment of the question. An engine that has no such list is believed.
+    """
+    from docker.errors import APIError
+
+    try:
+        processes = waiting.hands.docker().top(waiting.id).get("Processes")
+    except APIError as error:
+        return "" if error.status_code == 404 else "the engine lists no process of it"
+    return "" if processes else "it has no process any more"
 
 
 def _triton(waiting: Waiting, raw: JsonObject) -> str:
