@@ -12,7 +12,7 @@ check: ## everything that needs no lab, in less than two minutes
 	$(VENV)/ruff format --check
 	$(VENV)/mypy
 	$(VENV)/lint-imports
-	$(VENV)/pytest -m "not lab" -n 2
+	$(VENV)/pytest -m "not lab" -n 4
 
 test: ## everything, as root
 	./scripts/test
