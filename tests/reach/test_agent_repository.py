@@ -46,8 +46,11 @@ def test_the_new_directory_takes_the_place_of_the_old_one(asking: Asking) -> Non
     asking.switch("m", {"1/model.py": b"two"}, content="2" * 64)
     here = repository(asking)
     assert os.readlink(here / "models/m") == "../versions/m.222222222222.2"
-    assert sorted(os.listdir(here / "versions")) == ["m.222222222222.2", "m.222222222222.2.content"]
     assert (here / "models/m/1/model.py").read_bytes() == b"two"
+    assert (here / "previous/m/1/model.py").read_bytes() == b"one"
+    asking.ok("repository.settle", plan="prod", container="triton", model="m")
+    assert sorted(os.listdir(here / "versions")) == ["m.222222222222.2", "m.222222222222.2.content"]
+    assert os.listdir(here / "previous") == []
 
 
 def test_a_server_under_any_user_can_read_it(asking: Asking) -> None:

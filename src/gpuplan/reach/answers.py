@@ -107,6 +107,7 @@ FIELDS: Mapping[str, Mapping[str, Check]] = {
     "blob.missing": {"missing": _is_texts},
     "blob.collect": {"removed": _is_number, "bytes": _is_number},
     "repository.prepare": {"path": _is_text},
+    "repository.restore": {"content": _is_text},
     "repository.load_at_start": {"load_models": _is_texts},
 }
 """The fields of each operation's answer (docs/agent.md); the others answer with an empty object."""

@@ -94,6 +94,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "repository.switch": lambda agent, a, _: agent.repositories.switch(
         a.text("plan"), a.text("container"), a.text("model"), a.text("content"), a.mapping("files")
     ),
+    "repository.settle": lambda agent, a, _: agent.repositories.settle(
+        a.text("plan"), a.text("container"), a.text("model")
+    ),
+    "repository.restore": lambda agent, a, _: agent.repositories.restore(
+        a.text("plan"), a.text("container"), a.text("model")
+    ),
     "repository.remove": lambda agent, a, _: agent.repositories.remove(
         a.text("plan"), a.text("container"), a.optional_text("model")
     ),
