@@ -201,7 +201,7 @@ def _not_converged(address: str) -> Diagnostic:
 def _interrupted(node: str) -> Diagnostic:
     return Diagnostic(
         "Interrupted",
-        "The step that was running was finished, and no further one was begun.",
+        "What was under way was finished, and no further step was begun.",
         "Run gpuplan plan, then apply, to go on from here.",
         address=node,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Mapping
 from typing import BinaryIO
@@ -43,12 +44,13 @@ CHATTER = 200
 
 
 class AgentProcess:
-    """A running agent."""
+    """A running agent. Several threads may ask it; it answers one after the other."""
 
     def __init__(self, node: str, pipe: Pipe) -> None:
         self._node = node
         self._pipe = pipe
         self._conversation = Conversation(node, pipe)
+        self._turn = threading.Lock()
         self._start()
         self._conversation.keep_alive()
 
@@ -87,7 +89,8 @@ class AgentProcess:
     ) -> JsonObject:
         request = {"op": name, **arguments} if body is None else {"op": name, **arguments, "body": len(body)}
         try:
-            answer = parsed(self._exchange(name, json.dumps(request).encode() + b"\n" + (body or b""), timeout))
+            with self._turn:
+                answer = parsed(self._exchange(name, json.dumps(request).encode() + b"\n" + (body or b""), timeout))
             refused = refusal(answer)
             if refused is None:
                 return accepted(name, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -44,6 +45,8 @@ class NodeSession:
         self.node = node
         self._way = way
         self._docker: docker.APIClient | None = None
+        self._connecting = threading.Lock()
+        self._opening = threading.Lock()
         try:
             self._agent = AgentProcess(node, way.program())
         except BaseException:
@@ -64,11 +67,12 @@ class NodeSession:
 
     def docker(self) -> docker.APIClient:
         """See Session.docker."""
-        if self._docker is None:
-            from gpuplan.reach.engine import client
+        with self._connecting:
+            if self._docker is None:
+                from gpuplan.reach.engine import client
 
-            self._docker = client(self.node, self._way.engine)
-        return self._docker
+                self._docker = client(self.node, self._stream)
+            return self._docker
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
         """See Session.forward."""
@@ -80,3 +84,7 @@ class NodeSession:
             self._docker.close()
         self._agent.close()
         self._way.close()
+
+    def _stream(self) -> socket.socket:
+        with self._opening:
+            return self._way.engine()

@@ -36,7 +36,7 @@ class Question:
 
 
 class Session(Protocol):
-    """One connection to one node. Not shared between threads; closing it gives the node's lock back.
+    """One connection to one node, which several threads may use at once; closing it gives the node's lock back.
 
     Every method raises `Problem` with what went wrong and what to do: the connection broke, sudo was refused, the agent
     could not start. An operation that the agent refuses raises `Refused`, which is a `Problem` with the agent's code.

@@ -49,6 +49,8 @@ class SimulatedSession:
         self._left = self.faults.drop_after
         self._broken = False
         self._client: docker.APIClient | None = None
+        self._turn = threading.Lock()
+        self._counting = threading.Lock()
         self._world = SimulatedWorld(host.name, self.store, self.faults, self._closing)
         self._agent = Agent(self._world)
 
@@ -81,11 +83,12 @@ class SimulatedSession:
             absent = self.faults.docker == "absent"
             summary = "The node has no Docker engine" if absent else "The Docker engine does not answer"
             raise Problem(Diagnostic(summary, "/var/run/docker.sock.", address=self.node), Exit.UNREAD)
-        if self._client is None:
-            from gpuplan.simulation.adapter import simulated_client
+        with self._counting:
+            if self._client is None:
+                from gpuplan.simulation.adapter import simulated_client
 
-            self._client = simulated_client(self._engine)
-        return self._client
+                self._client = simulated_client(self._engine)
+            return self._client
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
         """A local `host:port` that reaches a port of the node."""
@@ -119,8 +122,8 @@ class SimulatedSession:
         return self._world.servers.listener(host, port)
 
     def _operation(self, operation: str, arguments: Mapping[str, object], body: bytes | None) -> JsonObject:
-        self._check()
-        with self._effect(operation):
+        with self._turn, self._effect(operation):  # one request after the other, as the real agent
+            self._check()
             answer = self._agent.handle({"op": operation, **arguments}, body)
         if operation not in _QUESTIONS:
             self._count(operation)
@@ -146,10 +149,12 @@ class SimulatedSession:
 
     def _count(self, operation: str) -> None:
         """One more change was made; the connection breaks after the last one that it is to live through."""
-        if self._left is None:
-            return
-        self._left -= 1
-        if self._left <= 0:
+        with self._counting:
+            if self._left is None:
+                return
+            self._left -= 1
+            left = self._left
+        if left <= 0:
             self._broken = True
             self._agent.close()
             raise self._lost(operation)

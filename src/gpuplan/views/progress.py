@@ -1,4 +1,4 @@
-"""Progress: a live line for each node on a terminal, plain lines elsewhere; both are listeners of events."""
+"""Progress: a live line for each step under way on a terminal, plain lines elsewhere; both are listeners of events."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class PlainProgress:
         self._console = console
         self._clock = clock
         self._said: dict[str, float] = {}
+        self._titles: dict[str, str] = {}
+        self._last: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
@@ -46,10 +48,12 @@ class PlainProgress:
         match event:
             case StepStarted():
                 self._said[event.node] = self._clock()
+                self._titles[event.step] = event.title
+                self._last[event.node] = event.step
                 return visible(f"{event.node}: {event.number}/{event.total} {event.title}")
             case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
                 self._said[event.node] = self._clock()
-                return visible(f"{event.node}: … {event.text}")
+                return visible(f"{event.node}: … {self._which(event)}{event.text}")
             case StepEnded(outcome=outcome) if outcome.status is Status.FAILED:
                 return visible(f"{event.node}: failed: {outcome.title} ({duration(outcome.seconds)})")
             case StepEnded(outcome=outcome) if outcome.status is Status.DONE and outcome.seconds >= SLOW_SECONDS:
@@ -57,13 +61,18 @@ class PlainProgress:
             case _:
                 return ""
 
+    def _which(self, event: StepProgress) -> str:
+        """The step's title, where the node's last line was of another that runs beside it."""
+        last, self._last[event.node] = self._last.get(event.node), event.step
+        return "" if last == event.step else f"{self._titles.get(event.step, event.step)}: "
+
 
 class LiveProgress:
-    """One moving line for each node that is at work, finished steps above it; use it as a context."""
+    """One moving line for each step under way, finished steps above them; use it as a context."""
 
     def __init__(self, console: Console) -> None:
-        self._lines: dict[str, Text] = {}
-        self._heads: dict[str, Text] = {}
+        self._lines: dict[tuple[str, str], Text] = {}
+        self._heads: dict[tuple[str, str], Text] = {}
         self._lock = threading.Lock()
         self._console = console
         self._spinner = Spinner("dots")
@@ -89,18 +98,18 @@ class LiveProgress:
         with self._lock:
             match event:
                 case Asking():
-                    self._lines[event.node] = Text(visible(f"{event.node}: asking"))
+                    self._lines[event.node, ""] = Text(visible(f"{event.node}: asking"))
                 case StepStarted():
                     head = Text(visible(f"{event.node}: {event.number}/{event.total} {event.title}"))
-                    self._heads[event.node] = self._lines[event.node] = head
+                    self._heads[event.node, event.step] = self._lines[event.node, event.step] = head
                 case StepProgress():
-                    head = self._heads.get(event.node, Text(visible(event.node)))
-                    self._lines[event.node] = Text.assemble(head, (f" · {visible(event.text)}", "dim"))
+                    head = self._heads.get((event.node, event.step), Text(visible(event.node)))
+                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {visible(event.text)}", "dim"))
                 case Asked():
-                    self._lines.pop(event.node, None)
+                    self._lines.pop((event.node, ""), None)
                 case StepEnded():
-                    self._lines.pop(event.node, None)
-                    self._heads.pop(event.node, None)
+                    self._lines.pop((event.node, event.outcome.step), None)
+                    self._heads.pop((event.node, event.outcome.step), None)
 
     def _picture(self) -> Group:
         with self._lock:
