@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from gpuplan.intent.expand import containers_on, models_on
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.intent.sources import Source, sources_on
+from gpuplan.kinds.model.smoke.stated import asked_of, faults_on
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.kinds.room import Told
 from gpuplan.model.address import Address
@@ -25,6 +26,7 @@ def spec(plan: PlanFile, host: Host) -> Told:
             sources, _ = sources_on(plan, host, placed.name)
             needs = _needs(plan, host, placed.name, sources)
             faults.extend(_circle(plan, needs))
+            faults.extend(faults_on(plan, host, placed))
             desired.extend(_desired(plan, host, placed.name, source, needs[source.model]) for source in sources)
     return desired, faults
 
@@ -38,7 +40,9 @@ def _desired(plan: PlanFile, host: Host, container: str, source: Source, parts: 
         Address(host.name, "repository", container).part(model),
         *(home.part(part) for part in parts),
     )
-    return Desired(home.part(model), wanted.json(), needs, plan.where("models", model))
+    asked = asked_of(plan.models[model])
+    proof = None if asked is None else asked.json()
+    return Desired(home.part(model), wanted.json(), needs, plan.where("models", model), proof)
 
 
 def _needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:

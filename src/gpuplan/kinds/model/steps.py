@@ -24,7 +24,7 @@ def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address
         desired.address,
         verb,
         title,
-        {**desired.spec, "again": again},
+        {**desired.spec, "again": again, **({} if desired.proof is None else {"smoke": desired.proof})},
         makes=(desired.address,),
         uses=desired.needs,
         releases=tuple(dropped),
