@@ -166,7 +166,11 @@ class Triton(Stated):
 
     flags: Mapping[str, FlagValue | tuple[FlagValue, ...]] = Field(default_factory=dict)
     cache: Bytes | None = Field(default=None, description="size of the response cache")
-    repository: Literal["local"] = Field(default="local", description="synced from beside the plan file")
+    repository: str = Field(
+        default="local",
+        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is",
+    )
+    overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
 
 class Container(Stated):
@@ -253,9 +257,10 @@ class Smoke(Stated):
 class Model(Stated):
     """One model: where its files are, and which model servers serve it."""
 
-    source: str = Field(description="directory beside the plan file: 1/model.onnx, config.pbtxt")
+    source: str | None = Field(default=None, description="directory beside the plan file: 1/model.onnx, config.pbtxt")
     containers: tuple[str, ...] = Field(min_length=1)
     versions: str | tuple[Whole, ...] | None = Field(default=None, description="latest N, all, or a list")
+    memory: Bytes | None = Field(default=None, description="GPU memory of one instance, such as 2.1GiB")
     config: Mapping[str, JsonValue] = Field(default_factory=dict, description="laid over config.pbtxt")
     overrides: Mapping[str, Mapping[str, JsonValue]] = Field(default_factory=dict, description="by container")
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")

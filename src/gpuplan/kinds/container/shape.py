@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = "/gpuplan"
 """Where a model server sees its repository directory."""
+THEIRS = "/repository"
+"""Where a model server sees a directory of its node that it serves models from."""
 TRITON_PORT = 8000
 """Triton's HTTP port inside the container."""
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"

@@ -13,8 +13,16 @@ from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
 from gpuplan.intent.sources.archive import tag_in_archive
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.kinds.container.server import Fault, check, command_line
-from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, Readiness, from_json, to_json
+from gpuplan.kinds.container.server import Fault, check, command_line, mounted
+from gpuplan.kinds.container.shape import (
+    REPOSITORY,
+    VISIBLE,
+    ContainerSpec,
+    EnvValue,
+    Readiness,
+    from_json,
+    to_json,
+)
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
@@ -171,9 +179,14 @@ def _mounts(told: _Told) -> Mapping[str, str]:
             "volumes", "A volume is not understood", f"{fault}.", 'Write "/srv/cache:/cache" or "name:/data:ro".'
         )
         return {}
-    if told.placed.container.triton and any(f"{path}/".startswith(f"{REPOSITORY}/") for path in mounts):
-        told.fault("volumes", "A path is taken", f"{REPOSITORY} is where a model server's repository is mounted.")
-    return mounts
+    triton = told.placed.container.triton
+    if triton is None:
+        return mounts
+    given = mounted(triton.repository)
+    for place in (REPOSITORY, *given):
+        if any(f"{path}/".startswith(f"{place}/") for path in mounts):
+            told.fault("volumes", "A path is taken", f"{place} is where a model server's repository is mounted.")
+    return {**mounts, **given}
 
 
 def _command(told: _Told, image: str) -> tuple[str, ...] | None:
@@ -189,7 +202,7 @@ def _command(told: _Told, image: str) -> tuple[str, ...] | None:
         severity = Severity.ERROR if fault.fatal else Severity.WARNING
         summary = _about(fault)
         told.fault(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
-    return command_line(stated.triton.flags, stated.triton.cache, release)
+    return command_line(stated.triton.flags, stated.triton.cache, release, stated.triton.repository)
 
 
 def _about(fault: Fault) -> str:
