@@ -177,6 +177,8 @@ class Served:
     """It was loaded by its own name, not for an ensemble."""
     error: str = ""
     """Why the last load failed; empty after one that succeeded."""
+    override: str = ""
+    """The config that a load call gave in the place of the repository's; only an unload takes it away."""
     asked: bool = True
     """Not unloaded by its name: an ensemble comes up by itself once its parts are there."""
 

@@ -59,14 +59,14 @@ class Serving:
         return found
 
 
-def load(serving: Serving, name: str) -> None:
-    """Load a model by name, and the parts of an ensemble with it.
+def load(serving: Serving, name: str, config: str = "") -> None:
+    """Load a model by name, and the parts of an ensemble with it; `config` is a JSON in the place of its own config.
 
     Raises:
         LoadFailed: as the API answers.
         NeverAnswers: the call would hang; the model is LOADING from then on.
     """
-    polled = _poll(serving, name)
+    polled = _poll(serving, name, config)
     if polled is None or not _parts_of_known(serving, polled):
         raise LoadFailed(500, f"failed to load '{name}', failed to poll from model repository")
     try:
@@ -83,7 +83,7 @@ def unload(serving: Serving, name: str, dependents: bool) -> None:
     if served is None:
         return
     parts = served.steps if dependents else []
-    served.asked = False
+    served.asked, served.override = False, ""
     _take_down(served, time.time() + UNLOADING_SECONDS)
     for other, ensemble in serving.server.models.items():
         if other != name and name in _needed(serving.server, ensemble.steps):
@@ -122,13 +122,15 @@ def unsettled(server: Server) -> bool:
     )
 
 
-def _poll(serving: Serving, name: str) -> Polled | None:
+def _poll(serving: Serving, name: str, config: str = "") -> Polled | None:
+    known = serving.server.models.get(name)
+    override = config or (known.override if known else "")
     place = serving.directories().get(name)
     if place is None:
         serving.log(f"failed to poll model '{name}': model not found in any model repository.")
         return None
     try:
-        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release)
+        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release, override)
     except (PollFailed, OSError) as error:
         serving.log(f"Poll failed for model directory '{name}': {error}")
         return None
@@ -148,7 +150,8 @@ def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
     if any(version.state == "LOADING" for version in served.versions.values()):
         raise NeverAnswers
     served.error = _load_steps(serving, polled)
-    if not served.error and not (ready(served) and served.modified >= polled.modified):
+    unchanged = served.modified >= polled.modified and served.override == polled.override
+    if not served.error and not (ready(served) and unchanged):
         served.error = _load_versions(serving, served, polled)
     return served.error
 
@@ -180,7 +183,7 @@ def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
 
 def _take_over(serving: Serving, served: Served, polled: Polled) -> None:
     """The new versions serve, and versions that are no longer wanted go."""
-    served.modified = polled.modified
+    served.modified, served.override = polled.modified, polled.override
     served.config = served_config(polled.config, serving.gpus)
     for number, old in served.versions.items():
         if number not in polled.versions:

@@ -76,12 +76,15 @@ class Servers:
             return _error(500, f"failed to parse the request JSON buffer: {error}")
         if self.store.read().servers[container].mode != "explicit":
             return _error(503, "explicit model load / unload is not allowed if polling is enabled")
+        config = parameters.get("config", "")
+        if not isinstance(config, str):
+            return _error(500, "attempt to access JSON non-string as string")
         hangs = False
         answer: Answer = (200, b"")
         with self._serving(container) as serving:
             try:
                 if act == "load":
-                    load(serving, model)
+                    load(serving, model, config)
                 else:
                     unload(serving, model, parameters.get("unload_dependents") is True)
             except LoadFailed as failed:
