@@ -27,6 +27,8 @@ class Live:
     restarts: int
     config: JsonObject = field(repr=False)
     host_config: JsonObject = field(repr=False)
+    started: str = ""
+    """When it was last started, as the engine writes it; empty where it never was."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -83,6 +85,7 @@ def live(raw: JsonObject) -> Live:
         restarts=whole(raw.get("RestartCount")),
         config=config,
         host_config=mapping(raw.get("HostConfig")),
+        started=str(state.get("StartedAt") or ""),
     )
 
 
