@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,7 +18,8 @@ from gpuplan.simulation.document import mapping, text
 from gpuplan.simulation.faults import Faults, faults_of
 from gpuplan.simulation.forward import Target, forwarded
 from gpuplan.simulation.hardware import open_store
-from gpuplan.simulation.triton.serve import Answer
+from gpuplan.simulation.triton.answers import Answer, as_error
+from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.world import SimulatedWorld
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _PIECE = 1 << 18
 _QUESTIONS = ("ask", "blob.missing", "lock.take", "lock.release")
 """Operations that change nothing of the node."""
 _TURN = 0.05
+_INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/\d+)?/infer")
 
 
 class SimulatedSession:
@@ -102,13 +105,18 @@ class SimulatedSession:
         if self._client is not None:
             self._client.close()
 
-    def reached(self, host: str, port: int, method: str, path: str, body: bytes) -> Answer:
+    def reached(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None) -> Answer:
         """One HTTP request to a port of the node."""
         if self._broken:
             raise ConnectionResetError(104, "Connection reset by peer")
+        if (found := _INFER.fullmatch(path)) and found[1] in self.faults.infer:
+            words = self.faults.infer[found[1]]
+            if words is None:
+                raise NeverAnswers
+            return as_error(500, words)
         change = method == "POST" and path.startswith("/v2/repository/models/")
         with self._effect(f"triton.{path.rpartition('/')[2]}"):
-            answer = self._world.servers.answer(host, port, method, path, body)
+            answer = self._world.servers.answer(host, port, method, path, body, head)
         if change:
             self._count("")
         return answer
@@ -185,9 +193,9 @@ class _Port(Target):
         self._port = port
         self._listener = session.listening(host, port)
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer:
+    def answer(self, method: str, path: str, body: bytes, head: int | None) -> Answer:
         try:
-            return self._session.reached(self._host, self._port, method, path, body)
+            return self._session.reached(self._host, self._port, method, path, body, head)
         except Problem as problem:
             raise ConnectionResetError(104, str(problem)) from None
 

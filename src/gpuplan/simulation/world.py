@@ -60,10 +60,11 @@ class SimulatedWorld(World):
         self._hang("triton")
         host, _, port = address.rpartition(":")
         try:
-            return self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
+            answer = self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
         except NeverAnswers:
             self._closing.wait(timeout)
             raise TimeoutError("timed out") from None
+        return answer.status, answer.body
 
     def folders(self, path: str) -> list[str]:
         """Names of the directories in a directory of the node's disk."""
