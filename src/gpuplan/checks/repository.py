@@ -56,6 +56,8 @@ class Server:
     """Options of `tritonserver` without their dashes → the values given."""
     flags_are_checked: bool = False
     """True where whoever states the flags has them checked."""
+    completion_is_stated: bool = False
+    """True where the operator decided whether the server fills in what a config leaves out."""
     where: Callable[..., Location] = lambda *_: Location("")
     """Where something of the server is stated: ``where("shm_size")``."""
 

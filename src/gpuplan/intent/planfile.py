@@ -166,6 +166,9 @@ class Triton(Stated):
 
     flags: Mapping[str, FlagValue | tuple[FlagValue, ...]] = Field(default_factory=dict)
     cache: Bytes | None = Field(default=None, description="size of the response cache")
+    auto_complete: bool | None = Field(
+        default=None, description="the server fills in what configs leave out; off by itself where they say all"
+    )
     repository: str = Field(
         default="local",
         description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is",

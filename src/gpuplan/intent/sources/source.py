@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.checks import Repository, Silence, Verdict, judge
+from gpuplan.checks import Repository, Silence, Verdict, judge, lacking
 from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import Model, PlanFile
 from gpuplan.intent.sources.hashes import sha256_of
@@ -59,6 +59,8 @@ class Source:
     """Its final config."""
     backend: str
     """The backend that serves it; empty where that is not known."""
+    lacking: tuple[str, ...] = ()
+    """What its config leaves to the server, in words."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def _source(plan: PlanFile, draft: Draft) -> Source:
         subject.parts(),
         subject.config,
         subject.backend,
+        lacking(subject),
     )
 
 

@@ -12,12 +12,14 @@ from gpuplan.kinds.container.bound import Bound, compare_devices
 from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, shown, wanted_fields
 from gpuplan.kinds.container.images import canonical_name, find
 from gpuplan.kinds.container.read import Image, Observed, leftover
+from gpuplan.kinds.container.server import completion_flag
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
 from gpuplan.kinds.ground.devices import environment
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
-from gpuplan.model.value import Secret
+from gpuplan.model.value import Json, Secret
 
 _DEFAULTS = {"restart": "no", "network": "bridge", "ipc": "private"}
 
@@ -60,6 +62,7 @@ def differences(
         found.extend([change] if change else [])
         reasons.extend(words)
     found.extend(_fields(spec, before.spec if before else None, live, observed))
+    reasons.extend(_completion(spec, live))
     env = compare_env(spec.env, before, live, image, circumstances.secrets)
     found.extend(sorted(env, key=lambda change: change.path))
     return Differences(tuple(found), tuple(reasons))
@@ -144,13 +147,28 @@ def _fields(
     before = wanted_fields(recorded) if recorded else {}
     has = live_fields(live, image)
     for path, value in sorted(wanted.items()):
-        if has.get(path) != value:
+        if has.get(path) != value and not (path == "command" and _as_good(spec, has[path], value)):
             yield FieldChange(path, shown(path, has.get(path)), shown(path, value))
     for path in sorted(has.keys() - wanted.keys()):
         owned = path.startswith(OWNED) and (image is not None or not path.startswith("labels."))
         dropped = path in before and has[path] == before[path] != _DEFAULTS.get(path)
         if owned or (dropped and (image is None or path not in FROM_IMAGE)):
             yield FieldChange(path, shown(path, has[path]), None)
+
+
+def _as_good(spec: ContainerSpec, has: Json, wanted: Json) -> bool:
+    """A server that completes configs although none needs it is not replaced for that."""
+    off = completion_flag(False, None)
+    return spec.configs_say_all and isinstance(wanted, list) and has == [word for word in wanted if word not in off]
+
+
+def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
+    """Why a server that takes configs as they stand must give way."""
+    off = completion_flag(False, None)
+    runs_without = any(word in off for word in texts(live.config.get("Cmd")))
+    if not spec.config_lacks or not runs_without or set(off) & set(spec.command or ()):
+        return ()
+    return (f"it runs with {off[0]}, and {spec.config_lacks}: state that, and the container stays",)
 
 
 def _secret(name: str, has: str | None, known: Secret | None) -> Iterator[FieldChange]:

@@ -26,6 +26,8 @@ OWNED: Mapping[str, str] = {
     "http-restricted-api": "gpuplan needs the model repository API",
 }
 """Flags that gpuplan sets or relies on, and why the plan file may not."""
+COMPLETION = ("disable-auto-complete-config", "strict-model-config")
+"""The flags that turn auto-completion off, of later and of earlier releases."""
 READINESS = "strict-readiness"
 """Off unless the plan file states it: one model that does not load would otherwise make the whole server not ready, and
 keep it so until that model loads or the server is started anew. At a start nothing is answered before the models are
@@ -50,9 +52,16 @@ class Fault:
 
 
 def command_line(
-    stated: Stated, cache: int | None, release: Release | None, repository: str = "local"
+    stated: Stated,
+    cache: int | None,
+    release: Release | None,
+    repository: str = "local",
+    completion: bool | None = None,
 ) -> tuple[str, ...]:
-    """The container's command for a model server; flags in the order in which the plan file states them."""
+    """The container's command for a model server; flags in the order in which the plan file states them.
+
+    `completion` says whether the server fills in what configs leave out; None leaves it to the flags and the release.
+    """
     rendered = [
         f"--model-repository={seen_at(repository)}",
         "--model-control-mode=explicit",
@@ -60,12 +69,30 @@ def command_line(
     ]
     if not any(_bare(name) == READINESS for name in stated):
         rendered.append(f"--{READINESS}=false")
+    if completion is not None:
+        rendered.extend(completion_flag(completion, release))
     if cache is not None:
         rendered.append(cache_flag(cache, release))
     for name, value in stated.items():
         for each in _values(value):
             rendered.extend(_rendered(_bare(name), each))
     return ("sh", "-c", START, "tritonserver", *rendered)
+
+
+def completion_flag(on: bool, release: Release | None) -> tuple[str, ...]:
+    """The flag by which a server of the release completes configs or does not; none where that is what it does anyway.
+
+    Up to 22.06 configs had to say all unless --strict-model-config=false (server, release notes of 22.07).
+    """
+    late, early = COMPLETION
+    if object_to(late, release) is None:
+        return () if on else (f"--{late}",)
+    return (f"--{early}=false",) if on else ()
+
+
+def decides_completion(stated: Stated) -> str:
+    """The flag of the plan file that decides about auto-completion; empty where none does."""
+    return next((name for name in stated if _bare(name) in COMPLETION), "")
 
 
 def seen_at(repository: str) -> str:
