@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,14 @@ class TritonPythonModel:
         answer = np.array([[{answer}]], dtype=np.float32)
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", answer)]) for _ in requests]
 """
+
+
+@dataclass
+class Answers:
+    """What came of asking."""
+
+    given: dict[str, list[float]]
+    failed: list[str]
 
 
 class Bench:
@@ -177,6 +188,28 @@ class Bench:
             answer = json.loads(connection.getresponse().read())
             connection.close()
         return float(answer["outputs"][0]["data"][0])
+
+    @contextmanager
+    def asking(self, *models: str) -> Iterator[Answers]:
+        """Ask models for inferences without a pause while the block runs, each from a thread of its own."""
+        answers, ended = Answers({name: [] for name in models}, []), threading.Event()
+
+        def ask(name: str) -> None:
+            while not ended.is_set():
+                try:
+                    answers.given[name].append(self.infer(name))
+                except (OSError, KeyError, http.client.HTTPException) as fault:
+                    answers.failed.append(f"{name}: {fault!r}")
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in models]
+        for thread in threads:
+            thread.start()
+        try:
+            yield answers
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
 
     def _server(self) -> dict[str, Any]:
         value: Any = self.session.ask(Question(PLAN, ("triton",))).probe("triton").value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpuplan.kinds.model.read import Server, content_of, read_index
 from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.value import JsonObject
 
 if TYPE_CHECKING:
     from tritonclient.http import InferenceServerClient
@@ -20,6 +21,13 @@ ANSWERING = 30.0
 """Seconds for an answer that should come at once, and to spare for one that may take long."""
 POLL = 0.5
 """Seconds between two looks at the index."""
+
+
+def leave_thread() -> None:
+    """Give back what the HTTP client keeps for each thread that uses it, two open files among it."""
+    import gevent
+
+    gevent.get_hub().destroy()
 
 
 class TritonServer:
@@ -47,8 +55,15 @@ class TritonServer:
         config = self._ask(lambda: self._client.get_model_config(model))
         return Server(self._address, index, {model: content_of(config)}, {})
 
-    def load(self, model: str, seconds: float, meanwhile: Callable[[], None]) -> str:
+    def config(self, model: str) -> JsonObject:
+        """The config of a model that is loaded, with all that the server filled in."""
+        found: JsonObject = self._ask(lambda: self._client.get_model_config(model))
+        return found
+
+    def load(self, model: str, seconds: float, meanwhile: Callable[[], None], config: str | None = None) -> str:
         """Ask for a load and wait for the answer, calling `meanwhile` now and then; the server's refusal, or nothing.
+
+        `config` is the text of a whole config that takes the place of the repository's.
 
         An answer of success says little: look at the index after it.
 
@@ -58,7 +73,7 @@ class TritonServer:
         import gevent
 
         client = self._connect(seconds + ANSWERING)
-        job = gevent.spawn(self._refusal, lambda: client.load_model(model))
+        job = gevent.spawn(self._refusal, lambda: client.load_model(model, config=config))
         deadline = time.monotonic() + seconds
         try:
             while not job.ready():
@@ -75,9 +90,9 @@ class TritonServer:
             raise answer
         return answer
 
-    def unload(self, model: str) -> str:
+    def unload(self, model: str, *, dependents: bool = False) -> str:
         """Ask for an unload, which goes on after the answer; the server's refusal, or nothing."""
-        answer = self._refusal(lambda: self._client.unload_model(model))
+        answer = self._refusal(lambda: self._client.unload_model(model, unload_dependents=dependents))
         if isinstance(answer, Problem):
             raise answer
         return answer

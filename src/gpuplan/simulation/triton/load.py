@@ -9,10 +9,11 @@ from pathlib import Path
 
 from gpuplan.simulation.devices import UnknownDevice, requested
 from gpuplan.simulation.machine import Machine
-from gpuplan.simulation.state import Container, NodeState, Served, Server, Version
+from gpuplan.simulation.state import Container, Document, NodeState, Served, Server, Version
 from gpuplan.simulation.triton.backends import NeverAnswers, refusal
 from gpuplan.simulation.triton.describe import served_config
 from gpuplan.simulation.triton.files import Polled, PollFailed, poll
+from gpuplan.simulation.triton.fit import misfit
 
 UNLOADING_SECONDS = 0.05
 """How long a model stays UNLOADING; the real Python backend takes 1.2 s."""
@@ -72,6 +73,7 @@ def load(serving: Serving, name: str, config: str = "") -> None:
     try:
         error = _circle(serving, polled, (name,)) or _load(serving, polled, by_name=True)
     finally:
+        _drop(serving, name)
         _revive(serving)
     if error:
         raise LoadFailed(400, f"load failed for model '{name}': {error}\n")
@@ -149,7 +151,7 @@ def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
     served.steps = list(polled.steps)
     if any(version.state == "LOADING" for version in served.versions.values()):
         raise NeverAnswers
-    served.error = _load_steps(serving, polled)
+    served.error = _load_steps(serving, polled) or _misfit(serving, polled.name, polled.config)
     unchanged = served.modified >= polled.modified and served.override == polled.override
     if not served.error and not (ready(served) and unchanged):
         served.error = _load_versions(serving, served, polled)
@@ -225,8 +227,21 @@ def _revive(serving: Serving) -> None:
         parts = [serving.server.models.get(step) for step in served.steps]
         if parts and served.asked and not ready(served) and all(part and ready(part) for part in parts):
             polled = _poll(serving, name)
-            if polled:
+            if polled and not _misfit(serving, name, polled.config):
                 served.error = _load_versions(serving, served, polled)
+
+
+def _drop(serving: Serving, part: str) -> None:
+    """Ensembles that a part no longer fits, after it was loaded anew, serve no more."""
+    for name, served in serving.server.models.items():
+        if ready(served) and part in served.steps and (why := _misfit(serving, name, served.config)):
+            _take_down(served, None)
+            serving.log(f"Invalid argument: {why}")
+
+
+def _misfit(serving: Serving, name: str, config: Document) -> str:
+    parts = {part: served.config for part, served in serving.server.models.items() if ready(served)}
+    return misfit(name, config, parts)
 
 
 def _take_down(served: Served, until: float | None) -> None:
