@@ -87,13 +87,17 @@ def credential_warnings(plan: PlanFile, home: Placed) -> Iterator[Diagnostic]:
         store = STORES[triton.repository.partition("://")[0]].name
         yield Diagnostic(
             "A model server may not open its repository",
-            f"Triton reads {' and '.join(names)} to open {triton.repository} on {store}, and {home.path[1]} states "
-            f"{'neither' if len(names) == 2 else 'none of them' if len(names) > 2 else 'it not'}.",
+            f"Triton reads {_listed(names)} to open {triton.repository} on {store}, and {home.path[1]} does not state "
+            f"{'it' if len(names) == 1 else 'them'}; without, it may try for long, and answer nothing meanwhile.",
             f'Write env: {{ {names[0]}: "${{env:{names[0]}}}" }}, and so on; where the node\'s own role opens it, '
             "nothing is to be done.",
             plan.where(*home.path, "triton", "repository"),
             severity=Severity.WARNING,
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _served(name: str, model: Model, place: str) -> Served:

@@ -44,6 +44,11 @@ def _rule(pattern: str, summary: str, fix: str) -> _Rule:
 
 _RULES = (
     _rule(
+        r"bind source path does not exist",
+        "A directory is not on the node",
+        "Make it, or mount there what it lies on (mount, /etc/fstab); an empty one would hide that it is missing.",
+    ),
+    _rule(
         r"container name .* is already in use",
         "The container's name is taken",
         "Rename or remove the container that has it, or choose another name in the plan file.",
