@@ -105,8 +105,8 @@ class SimulatedSession:
         if self._client is not None:
             self._client.close()
 
-    def reached(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None) -> Answer:
-        """One HTTP request to a port of the node."""
+    def reached(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None) -> Answer:
+        """One HTTP request to a port of the node; `head` is the size of its JSON where binary tensors follow."""
         if self._broken:
             raise ConnectionResetError(104, "Connection reset by peer")
         if (found := _INFER.fullmatch(path)) and found[1] in self.faults.infer:

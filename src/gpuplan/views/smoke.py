@@ -13,7 +13,7 @@ from gpuplan.views.percentiles import in_milliseconds
 from gpuplan.views.words import count, within
 
 SHOWN = ("p50", "p90", "p95", "p99", "max")
-COLUMN = 8
+COLUMN = 7
 """Columns of one number, the space before it included."""
 
 
@@ -30,10 +30,10 @@ def _node(node: NodeProofs) -> Iterator[Block]:
     names = [_name(node.node, proof) for proof in node.proofs]
     widest = max(map(len, names), default=0)
     if any(proof.requests > 1 for proof in node.proofs):
-        yield paragraph(Text(f"{'':<{widest}} {_heads(node.proofs)}", "dim"), "    ", wraps=False)
+        yield paragraph(Text(f"{'':<{widest}} {_heads(node.proofs)}", "dim"), "    ")
     for name, proof in zip(names, node.proofs, strict=True):
         sign = ("✗", "bold red") if proof.diagnostics else ("✓", "green")
-        yield paragraph(Text(f"{name:<{widest}} {_told(proof)}"), Text.assemble("  ", sign, " "), wraps=False)
+        yield paragraph(Text(f"{name:<{widest}} {_told(proof)}"), Text.assemble("  ", sign, " "))
     for each in node.unread:
         yield paragraph(Text(f"{visible(each.address or node.node)}: {visible(each.summary)}", "red"), "  ? ")
 

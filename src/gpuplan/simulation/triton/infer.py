@@ -135,10 +135,11 @@ def _shapes(model: str, config: Document, known: dict[str, Document], given: dic
 def _execute(serving: Serving, model: str, number: str, batch: int) -> str:
     """Why the model fails at a request; what is composed of others runs them. Each is counted."""
     served = serving.server.models[model]
-    if served.steps:
-        failed = next(
-            filter(None, (_execute(serving, one, _youngest(serving, one), batch) for one in served.steps)), ""
-        )
+    steps = items(mapping(served.config.get("ensemble_scheduling")).get("step"))
+    if steps:
+        parts = [text(mapping(step).get("model_name")) for step in steps]
+        runs = (_execute(serving, part, _youngest(serving, part), batch) for part in parts)
+        failed = next(filter(None, runs), "")
         why = f"in ensemble '{model}', {failed}" if failed else ""
     else:
         directory, shown = serving.directories()[model]

@@ -12,7 +12,7 @@ from gpuplan.kinds.model.smoke.asked import Asked
 from gpuplan.kinds.model.smoke.expected import faults_of as faults_of_outputs
 from gpuplan.kinds.model.smoke.fault import Fault, Unfit
 from gpuplan.kinds.model.smoke.form import Form, Shape, Tensor, fits, words
-from gpuplan.kinds.model.smoke.values import ReadFile, elements, own_shape
+from gpuplan.kinds.model.smoke.values import ReadFile, elements, leaves, own_shape
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.value import Json
 
@@ -92,7 +92,7 @@ class _Making:
                 )
         if self.form.decoupled and self.asked.protocol == "http":
             detail = f"{self.model} is decoupled: it answers over a stream, and HTTP has none."
-            self._say(("protocol",), detail, "Write protocol: grpc, and publish the server's grpc port.")
+            self._say(("protocol",), detail, "Write protocol: grpc, and install gpuplan[grpc].")
         if self.form.decoupled and self.asked.shared_memory != "none":
             detail = f"{self.model} is decoupled: its answers would overwrite one another in shared memory."
             self._say(("shared_memory",), detail, "Write shared_memory: none.")
@@ -100,7 +100,7 @@ class _Making:
         if batch is not None and not self.form.max_batch:
             self._say(("batch",), f"{self.model} has max_batch_size 0: its tensors have no batch.", "Leave batch out.")
         elif batch is not None and batch > self.form.max_batch:
-            detail = f"{self.model} takes {self.form.max_batch} requests in a batch at most, and batch is {batch}."
+            detail = f"{self.model} takes a batch of {self.form.max_batch} at most, and batch is {batch}."
             self._say(("batch",), detail, "Ask for less, or raise max_batch_size.")
 
     def _shape(self, tensor: Tensor) -> Shape | None:
@@ -121,10 +121,18 @@ class _Making:
         if fits(shape, tensor.dims) or (self.form.max_batch and fits(shape, (-1, *tensor.dims))):
             return shape
         allowed = words(self.form.full(tensor, -1))
-        self._say(
-            path, f"{words(shape)} is no shape of {tensor.name}; {self.model} takes {allowed}.", "-1 is any size."
-        )
+        detail = f"{words(shape)} is no shape of {tensor.name}; {self.model} takes {allowed}."
+        self._say(path, detail, "-1 is any size.")
+        self._elements(tensor)
         return None
+
+    def _elements(self, tensor: Tensor) -> None:
+        """What the datatype cannot hold, of a value whose shape is wrong as well."""
+        value = self.asked.inputs.get(tensor.name)
+        stated = leaves(value) if isinstance(value, list | tuple) else []
+        if why := next(filter(None, map(tensor.datatype.takes, stated)), ""):
+            detail = f"The input {tensor.name} of {self.model} does not fit: {why}."
+            self._say(("inputs", tensor.name), detail, _advice(value, tensor))
 
     def _batch(self, shapes: Mapping[str, Shape]) -> int:
         if not self.form.max_batch:

@@ -130,8 +130,8 @@ def _npy(content: bytes) -> Array:
 
     try:
         found: Array = np.load(BytesIO(content), allow_pickle=False)
-    except ValueError as fault:
-        raise Unfit(f"the file cannot be read as numpy's: {fault}") from None
+    except (ValueError, EOFError, SyntaxError):
+        raise Unfit("the file cannot be read as numpy's") from None
     return found
 
 
