@@ -9,19 +9,26 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpuplan.flow.hands import NodeHands
+from gpuplan.flow.journal import Journal
+from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.order import in_order
+from gpuplan.flow.steps import Runner
 from gpuplan.intent.load import load_plan
 from gpuplan.kinds import model, repository
 from gpuplan.kinds.room import Room
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Comparison
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.event import silent
 from gpuplan.model.inventory import Host
+from gpuplan.model.outcome import StepOutcome
 from gpuplan.model.record import Record, Recorded
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.reach.session import Question, Session
@@ -150,6 +157,15 @@ class Bench:
         resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
         self.record = Record(PLAN, "r1", resources=resources)
         return changes
+
+    def apply_side_by_side(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
+        """Compare, and run the steps as an apply does, those of a crew side by side; the outcomes of the loads."""
+        changes = self.compare(desired)
+        node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
+        journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
+        hands = partial(NodeHands, self.session, PLAN, self.base, {}, note=ledger.note)
+        runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
+        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in runner.run()}
 
     def by_hand(self, act: str, name: str) -> None:
         """Load or unload a model as somebody with curl would, and wait until it is done."""

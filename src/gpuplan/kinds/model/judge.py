@@ -47,7 +47,7 @@ def judge(
     again = root is not None and root.kind == "repository"
     verb, dropped = (Verb.UPDATE if loaded else Verb.CREATE), _dropped(desired, circumstances)
     anew = bool(override_gap(desired, wanted, found, circumstances))
-    step = load(desired, wanted, verb, dropped, again=again, anew=anew)
+    step = load(desired, wanted, verb, dropped, again=again, anew=anew, swaps=not found.disturbed)
     return Change(
         desired.address,
         Action.UPDATE if loaded else Action.CREATE,

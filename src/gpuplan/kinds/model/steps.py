@@ -15,14 +15,23 @@ CREW = "models"
 
 
 def load(
-    desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address], *, again: bool, anew: bool = False
+    desired: Desired,
+    wanted: Wanted,
+    verb: Verb,
+    dropped: Sequence[Address],
+    *,
+    again: bool,
+    anew: bool = False,
+    swaps: bool = False,
 ) -> Step:
     """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before.
 
     `again` asks for a load even where the server seems to have the content: its files on the node were not what they
-    should be, and it may have been loaded from those.
+    should be, and it may have been loaded from those. `anew` unloads it first. A model that `swaps` is loaded beside
+    the one that serves, so that no request goes without an answer.
     """
     title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model}{_which(wanted)} on {wanted.container}"
+    title += " without a gap" if verb is Verb.UPDATE and swaps and not anew else ""
     proof: JsonObject = {} if desired.proof is None else {"smoke": desired.proof}
     return Step(
         "load",
