@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gpuplan.flow.observe import look
 from gpuplan.kinds.room import Memory
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.event import Amount
 from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import JsonObject, Secret
+from gpuplan.model.value import JsonObject, Secret, as_object
 from gpuplan.reach.session import Session
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class NodeHands:
         base: Path,
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
+        measure: Callable[[str, Amount], None] = lambda *_: None,
         note: Callable[[Memory], None] = lambda _: None,
     ) -> None:
         self.node = session.node
@@ -36,20 +39,21 @@ class NodeHands:
         self._base = base
         self._secrets = secrets
         self._tell = tell
+        self._measure = measure
         self._note = note
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
         return self._session.agent(operation, **arguments)
 
-    def missing(self, digests: Sequence[str]) -> Sequence[str]:
-        """Those of the digests whose content the node does not have yet."""
-        answer = self._session.agent("blob.missing", digests=list(digests))["missing"]
-        return [str(one) for one in answer] if isinstance(answer, list) else []
+    def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
+        """Those of the digests whose content the node does not have yet, with the bytes that arrived of each."""
+        arrived = as_object(self._session.agent("blob.missing", digests=list(digests))["arrived"])
+        return {digest: size for digest, size in arrived.items() if isinstance(size, int)}
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node."""
-        self._session.send(digest, size, content)
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node."""
+        self._session.send(contents, arrived)
 
     @contextmanager
     def source(self, path: str) -> Iterator[BinaryIO]:
@@ -90,3 +94,7 @@ class NodeHands:
     def say(self, text: str) -> None:
         """A word of progress."""
         self._tell(text)
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """How far something has come, in bytes."""
+        self._measure(text, Amount(done, total))

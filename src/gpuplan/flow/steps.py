@@ -18,7 +18,7 @@ from gpuplan.kinds.room import Hands
 from gpuplan.model.change import Action, Step
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.model.event import Listener, StepEnded, StepProgress, StepStarted
+from gpuplan.model.event import Amount, Listener, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status, StepOutcome
 
 _APPLY = {kind: room.apply for room in ROOMS for kind in (room.kind, *room.also)}
@@ -34,7 +34,7 @@ class Runner:
     def __init__(
         self,
         node: NodeChanges,
-        hands: Callable[[Callable[[str], None]], Hands],
+        hands: Callable[[Callable[[str], None], Callable[[str, Amount], None]], Hands],
         journal: Journal,
         ledger: Ledger,
         listen: Listener,
@@ -127,9 +127,12 @@ class Runner:
             transcript.append(said)
             self._listen(StepProgress(self._node.node, step.id, said))
 
+        def measure(text: str, amount: Amount) -> None:
+            self._listen(StepProgress(self._node.node, step.id, self._redact(text), amount))
+
         try:
             self._journal.step_begins(step.id, step.title)
-            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell)))
+            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
         except ConnectionLost as problem:
             self._lost = True
             return problem.diagnostics

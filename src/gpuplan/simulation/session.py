@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
 from gpuplan.reach.agent.agent import Agent
+from gpuplan.reach.delivery import deliver
 from gpuplan.reach.session import DEADLINES, Question
 from gpuplan.simulation.document import mapping, text
 from gpuplan.simulation.faults import Faults, faults_of
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
 
     from gpuplan.simulation.engine.http import Request, Response
 
-_PIECE = 1 << 18
-_QUESTIONS = ("ask", "blob.missing", "lock.take", "lock.release")
+_QUESTIONS = ("ask", "blob.missing", "blob.begin", "lock.take", "lock.release")
 """Operations that change nothing of the node."""
 _TURN = 0.05
 _INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/\d+)?/infer")
@@ -68,16 +69,13 @@ class SimulatedSession:
         """One operation of docs/agent.md."""
         return self._operation(operation, arguments, None)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node's blobs, in pieces."""
-        offset = 0
-        while True:
-            piece = content.read(_PIECE)
-            last = offset + len(piece) >= size or not piece
-            self._operation("blob.put", {"digest": digest, "size": size, "offset": offset, "last": last}, piece)
-            offset += len(piece)
-            if last:
-                return
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node's blobs, as a real session does over one agent."""
+        deliver(contents, arrived, self)
+
+    def call(self, operation: str, arguments: Mapping[str, object], body: bytes | None = None) -> JsonObject:
+        """One operation with the bytes that follow it."""
+        return self._operation(operation, arguments, body)
 
     def docker(self) -> docker.APIClient:
         """The SDK's client over the simulated engine."""

@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gpuplan.model.event import Asked, Asking, Event, StepEnded, StepProgress, StepStarted
+from gpuplan.model.event import Amount, Asked, Asking, Event, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status
+from gpuplan.views.amount import bar, percent, words
 from gpuplan.views.escape import visible
 from gpuplan.views.outcomes import step_line
 from gpuplan.views.page import paragraph
@@ -36,6 +37,7 @@ class PlainProgress:
         self._said: dict[str, float] = {}
         self._titles: dict[str, str] = {}
         self._last: dict[str, str] = {}
+        self._tenths: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
@@ -51,6 +53,8 @@ class PlainProgress:
                 self._titles[event.step] = event.title
                 self._last[event.node] = event.step
                 return visible(f"{event.node}: {event.number}/{event.total} {event.title}")
+            case StepProgress(amount=Amount() as amount):
+                return self._tenth(event, amount)
             case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
                 self._said[event.node] = self._clock()
                 return visible(f"{event.node}: … {self._which(event)}{event.text}")
@@ -60,6 +64,15 @@ class PlainProgress:
                 return visible(f"{event.node}: done: {outcome.title} ({duration(outcome.seconds)})")
             case _:
                 return ""
+
+    def _tenth(self, event: StepProgress, amount: Amount) -> str:
+        """A line for each further tenth, unless one has just been written."""
+        tenth, now = percent(amount) // 10, self._clock()
+        before = self._tenths.get((event.node, event.step), 0)
+        if tenth <= before or (tenth < 10 and now - self._said.get(event.node, 0.0) < SLOW_SECONDS):
+            return ""
+        self._tenths[event.node, event.step], self._said[event.node] = tenth, now
+        return visible(f"{event.node}: … {self._which(event)}{event.text}: {words(amount)}")
 
     def _which(self, event: StepProgress) -> str:
         """The step's title, where the node's last line was of another that runs beside it."""
@@ -102,9 +115,10 @@ class LiveProgress:
                 case StepStarted():
                     head = Text(visible(f"{event.node}: {event.number}/{event.total} {event.title}"))
                     self._heads[event.node, event.step] = self._lines[event.node, event.step] = head
-                case StepProgress():
+                case StepProgress(amount=amount):
+                    told = f"{bar(amount)} {words(amount)}" if amount else visible(event.text)
                     head = self._heads.get((event.node, event.step), Text(visible(event.node)))
-                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {visible(event.text)}", "dim"))
+                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {told}", "dim"))
                 case Asked():
                     self._lines.pop((event.node, ""), None)
                 case StepEnded():

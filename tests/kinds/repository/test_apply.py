@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,9 @@ from gpuplan.flow.hands import NodeHands
 from gpuplan.kinds.repository import ROOM
 from gpuplan.kinds.repository.spec import spec
 from gpuplan.model.change import Change, Step
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Problem, Refused
+from gpuplan.model.event import Amount
 from gpuplan.model.inventory import Connection, Host
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances, Desired
@@ -45,23 +47,27 @@ class Hands(NodeHands):
         self.deaf: set[str] = set()
         self.free: int | None = None
         self.full = False
-        super().__init__(session, "prod", base, {}, lambda text: None)
+        self.inodes: int | None = None
+        self.told: list[str] = []
+        self.measured: list[Amount] = []
+        super().__init__(session, "prod", base, {}, self.told.append, lambda _, amount: self.measured.append(amount))
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         return {} if operation in self.deaf else super().agent(operation, **arguments)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
         if self.full:
             raise Refused(self.node, "blob.put", "disk_full", "No space left on device")
-        self.sent.append(size)
-        super().send(digest, size, content)
+        self.sent.extend(content.size for content in contents)
+        super().send(contents, arrived)
 
     def look(self, *probes: str) -> Snapshot:
         found = super().look(*probes)
         host = found.probe("host")
-        if self.free is None or host.error is not None:
+        if host.error is not None:
             return found
-        disk = {**as_object(as_object(host.value)["disk"]), "free": self.free}
+        stated = {"free": self.free, "inodes": self.inodes}
+        disk = {**as_object(as_object(host.value)["disk"]), **{key: n for key, n in stated.items() if n is not None}}
         return replace(found, probes={**found.probes, "host": Probe({**as_object(host.value), "disk": disk})})
 
 
@@ -139,7 +145,7 @@ def test_a_source_that_is_gone_is_told(hands: Hands, tmp_path: Path) -> None:
 def test_too_little_room_is_told_before_anything_is_sent(hands: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path, a=MODELS["a"])
     hands.free = 900
-    needed = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    needed = 4096 * len(models_of(desired[0])["a"]["files"])  # what each of them takes on a disk
     said = failure(hands, desired)
     assert said.startswith(
         f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"

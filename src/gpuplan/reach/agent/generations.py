@@ -15,6 +15,7 @@ from .files import OPEN, make_directory, remove_tree, sync_directory
 CURRENT = "models"
 PREVIOUS = "previous"
 VERSIONS = "versions"
+BUILDING = ".building"
 CONTENT = ".content"
 """Ends the name of the file beside a directory that holds the whole digest of its content."""
 _LEADS = re.compile(r"\.\./versions/([^/]+)\Z")
@@ -27,7 +28,7 @@ class Generations:
         self._here = here
         self._model = model
         self._versions = os.path.join(here, VERSIONS)
-        self._pattern = re.compile(re.escape(model) + r"\.[0-9a-f]{12}\.(\d+)(?:\.content)?\Z")
+        self._pattern = re.compile(re.escape(model) + r"\.[0-9a-f]{12}\.(\d+)(?:\.content(?:\.\d+\.new)?)?\Z")
 
     def current(self) -> str:
         """Name of the directory that a server sees; empty where there is none of our making."""
@@ -41,6 +42,10 @@ class Generations:
     def content(self, name: str) -> str:
         """The whole digest of a directory's content; empty where it is not known."""
         return content_of(os.path.join(self._versions, name)) or ""
+
+    def directories(self) -> list[str]:
+        """All that stand, of whatever age."""
+        return [os.path.join(self._versions, name) for name in self._names() if not name.endswith(CONTENT)]
 
     def next_name(self, content: str) -> str:
         """A name for a directory that is to be built."""
@@ -83,7 +88,8 @@ class Generations:
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove the directories that are neither current nor previous."""
+        """Remove the directories that are neither current nor previous, and one that was never finished."""
+        remove_tree(os.path.join(self._versions, BUILDING))
         kept = {self._target(CURRENT), self._target(PREVIOUS)}
         for name in self._names():
             if (name[: -len(CONTENT)] if name.endswith(CONTENT) else name) not in kept:

@@ -9,7 +9,7 @@ from . import paths
 from .blobs import Blobs
 from .failure import Failure
 from .files import OPEN, make_directory, remove_tree, sync_directory, walk, write_atomically
-from .generations import CONTENT, CURRENT, PREVIOUS, VERSIONS, Generations
+from .generations import BUILDING, CONTENT, CURRENT, PREVIOUS, VERSIONS, Generations
 
 FLAG = "--load-model="
 
@@ -45,13 +45,19 @@ class Repositories:
             raise Failure("not_found", "content is missing: {}".format(", ".join(gone)))
         self.prepare(plan, container)
         here = paths.repository(self._root, plan, container)
-        name = self._build(here, Generations(here, model).next_name(content), content, wanted)
-        Generations(here, model).advance(name, content)
+        generations = Generations(here, model)
+        digests = {digest for digest in wanted.values() if digest}
+        with self._blobs.relinking(generations.directories(), digests):
+            name = self._build(here, generations.next_name(content), content, wanted)
+            generations.advance(name, content)
+        self._blobs.used(digests)
         return {}
 
     def settle(self, plan: str, container: str, model: str) -> dict[str, object]:
         """The current directory has proved itself: the one before it goes, where there is one."""
-        self._generations(plan, container, model).settle()
+        generations = self._generations(plan, container, model)
+        with self._blobs.relinking(generations.directories()):
+            generations.settle()
         return {}
 
     def restore(self, plan: str, container: str, model: str) -> dict[str, object]:
@@ -60,19 +66,22 @@ class Repositories:
         Raises Failure `not_found` where there is no previous one; then nothing has changed.
         """
         generations = self._generations(plan, container, model)
-        if not generations.go_back():
-            raise Failure("not_found", "no previous files of {} are kept".format(model))
+        with self._blobs.relinking(generations.directories()):
+            if not generations.go_back():
+                raise Failure("not_found", "no previous files of {} are kept".format(model))
         return {"content": generations.content(generations.current())}
 
     def remove(self, plan: str, container: str, model: str | None) -> dict[str, object]:
         """Remove one model's files, or the whole repository."""
         here = paths.repository(self._root, plan, container)
         if model is None:
-            remove_tree(here)
+            with self._blobs.relinking([os.path.join(here, VERSIONS)]):
+                remove_tree(here)
         elif os.path.isdir(here):
-            paths.checked_name(model, "model")
+            generations = self._generations(plan, container, model)
             self.load_at_start(plan, container, model, wanted=False)
-            Generations(here, model).end()
+            with self._blobs.relinking(generations.directories()):
+                generations.end()
         return {}
 
     def load_at_start(self, plan: str, container: str, model: str, wanted: bool) -> dict[str, object]:
@@ -91,7 +100,7 @@ class Repositories:
     def _build(self, here: str, name: str, content: str, files: Mapping[str, str]) -> str:
         """A finished directory in versions/; its name."""
         versions = os.path.join(here, VERSIONS)
-        building = os.path.join(versions, ".building")
+        building = os.path.join(versions, BUILDING)
         remove_tree(building)
         try:
             self._link(building, files)
