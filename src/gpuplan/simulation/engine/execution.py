@@ -13,6 +13,7 @@ from gpuplan.simulation.state import Container, Document, Execution, NodeState
 
 _EXIT = re.compile(r"\bexit (\d+)")
 _NOT_FOUND = 126
+_NO_DRIVER = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory\n"
 
 
 def create(state: NodeState, container: Container, body: Document) -> Execution:
@@ -45,6 +46,9 @@ def start(state: NodeState, execution: Execution, given: bytes = b"") -> bytes:
         execution.exit_code, output = on_memory(container, execution.command, given)
         return output
     script = " ".join(execution.command)
+    if program == "python3" and "libcuda" in script:
+        execution.exit_code = 1
+        return frame(2, _NO_DRIVER)
     told = _EXIT.search(script)
     execution.exit_code = int(told[1]) if told else int(program == "false")
     return frame(1, f"{' '.join(execution.command[1:])}\n") if program == "echo" else b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.kinds.model.acts.asking import CONNECTING, Registered, Unanswered, inputs_of, outputs_of, sequence
+from gpuplan.kinds.model.server import leave_thread
 from gpuplan.kinds.model.smoke.answer import Answer, Output
 from gpuplan.kinds.model.smoke.request import Request
 
@@ -44,11 +45,9 @@ class OverHttp:
             raise Unanswered(f"the connection broke: {fault or type(fault).__name__}") from None
 
     def close(self) -> None:
-        """See Asker.close; what gevent keeps for this thread goes as well."""
-        import gevent
-
+        """See Asker.close; it ends in the thread that it was made in."""
         self._client.close()
-        gevent.get_hub().destroy()
+        leave_thread()
 
 
 def _answer(result: InferResult, region: Registered | None) -> Answer:

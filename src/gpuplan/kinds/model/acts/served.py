@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpuplan.kinds.model.acts.proving import Load, Place, no_proof, prove
 from gpuplan.kinds.model.read import Observed, Server, read
+from gpuplan.kinds.model.server import leave_thread
 from gpuplan.kinds.model.smoke.asked import Asked
 from gpuplan.kinds.model.wanted import wanted_from
 from gpuplan.kinds.room import Hands
@@ -22,6 +23,13 @@ def ask_served(hands: Hands, chosen: Mapping[Address, tuple[Desired, Asked]], lo
     Raises:
         ConnectionLost: the node is gone.
     """
+    try:
+        return _asked(hands, chosen, load)
+    finally:
+        leave_thread()
+
+
+def _asked(hands: Hands, chosen: Mapping[Address, tuple[Desired, Asked]], load: Load) -> NodeProofs:
     observed = read(hands.look("docker", "triton"))
     proofs: list[Proof] = []
     unread: dict[Diagnostic, None] = {}
