@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.model.acts.after_load import prove_loaded
@@ -51,18 +52,18 @@ def _restart(step: Step, hands: Hands, name: str) -> None:
 
 
 def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
-    container, server = _find(step, hands, wanted.container)
-    if container is None or server is None:
+    found = _find(step, hands, wanted.container)
+    if found is None:
         raise Problem(no_server(step, wanted.container, "its container does not run"))
-    with _reach(hands, server, wanted.container) as triton:
-        log = Log(hands.docker(), container.id)
+    with _reach(hands, found.server, wanted.container) as triton:
+        log = Log(hands.docker, found.container.id, found.at)
         again, anew = (step.arguments.get(name) is True for name in ("again", "anew"))
         loading = Loading(step, hands, wanted, triton, log, again, anew)
         rest = [Loading(step, hands, one, triton, log) for one in _dependents(step)]
         try:
             for each in (loading, *rest):
                 each.run()
-            place = Place(hands, container.id, wanted.container, server.address)
+            place = Place(hands, found.container.id, wanted.container, found.server.address)
             prove_loaded(step, place, wanted.versions or triton.look(wanted.model).ready(wanted.model))
         except Problem as problem:
             raise go_back(loading, rest, problem) from problem
@@ -77,26 +78,37 @@ def _dependents(step: Step) -> list[Wanted]:
 
 def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
     _list_at_start(step, hands, container, model, wanted=False)
-    _, server = _find(step, hands, container)
-    if server is None:
+    found = _find(step, hands, container)
+    if found is None:
         hands.say(f"{container} does not run, so it has nothing loaded")
         return
-    with _reach(hands, server, container) as triton:
+    with _reach(hands, found.server, container) as triton:
         take_out(step, hands, triton, model)
 
 
-def _find(step: Step, hands: Hands, name: str) -> tuple[Live | None, Server | None]:
-    """The container and its server; two Nones where the container does not run."""
-    observed = read(hands.look("docker", "triton"))
+@dataclass(frozen=True)
+class _Found:
+    """A container that runs, and the server in it."""
+
+    container: Live
+    server: Server
+    at: str
+    """When it was looked at, by the clock of the node."""
+
+
+def _find(step: Step, hands: Hands, name: str) -> _Found | None:
+    """The container and its server; None where the container does not run."""
+    snapshot = hands.look("docker", "triton")
+    observed = read(snapshot)
     container = _running(step, observed, hands.plan, name)
     if container is None:
-        return None, None
+        return None
     if isinstance(observed.servers, ProbeError):
         raise Problem(no_server(step, name, observed.servers.text))
     server = observed.servers.get(container.id)
     if not isinstance(server, Server):
         raise Problem(no_server(step, name, server.text if server else "the node did not find it"))
-    return container, server
+    return _Found(container, server, snapshot.asked_at)
 
 
 def _running(step: Step, observed: Observed, plan: str, name: str) -> Live | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from gpuplan.model.diagnostic import Problem
 
 if TYPE_CHECKING:
     import docker
@@ -22,14 +24,15 @@ _HEAD = re.compile(
 
 
 class Log:
-    """The log of one container from now on."""
+    """The log of one container since a moment, by the clock of its node: RFC 3339, in whole seconds.
 
-    def __init__(self, engine: docker.APIClient, container: str) -> None:
+    The engine is asked only where something failed: a connection to it costs more than the load of a small model.
+    """
+
+    def __init__(self, engine: Callable[[], docker.APIClient], container: str, since: str) -> None:
         self._engine = engine
         self._container = container
-        newest = self._lines(tail=1)
-        self._since = _seconds(newest[-1]) if newest else 0.0
-        self._before = frozenset(newest)
+        self._since = _seconds(since)
 
     def errors(self, model: str, others: Sequence[str]) -> tuple[str, ...]:
         """What the server complained of since, without time stamps; the last few complaints, each once.
@@ -37,19 +40,17 @@ class Log:
         Several models may load at a time, so what another one is named in is left out. A complaint that names none of
         them goes with the next one that does: what is wrong in a text is told before whose text it is.
         """
-        fresh = [line for line in self._lines(tail=TAIL, since=self._since) if line not in self._before]
-        complaints = [_text(line) for line in (each.partition(" ")[2] for each in fresh) if _ERROR.search(line)]
+        complaints = [_text(line) for line in self._lines() if _ERROR.search(line)]
         return tuple(dict.fromkeys(_of(model, others, complaints)))[-MOST:]
 
-    def _lines(self, tail: int, since: float = 0.0) -> Sequence[str]:
-        """The newest lines, each with its time before it."""
+    def _lines(self) -> Sequence[str]:
         from docker.errors import DockerException
 
         try:
-            raw = self._engine.logs(self._container, timestamps=True, tail=tail, since=since or None)
-        except (DockerException, OSError):  # a log that cannot be read hides a cause; it must not hide the failure
+            raw = self._engine().logs(self._container, tail=TAIL, since=self._since)
+        except (DockerException, OSError, Problem):  # what hides a cause must not hide the failure
             return ()
-        return [line for line in raw.decode("utf-8", "replace").splitlines() if line.partition(" ")[2].strip()]
+        return [line for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 def _of(model: str, others: Sequence[str], complaints: Sequence[str]) -> Iterator[str]:
@@ -71,12 +72,12 @@ def _names(text: str, models: Sequence[str]) -> bool:
     return bool(models) and re.search(rf"(?<![\w.-])(?:{alternatives})(?:_\d+)*(?![\w-]|\.\w)", text) is not None
 
 
-def _seconds(line: str) -> float:
-    """The time before a line, RFC 3339 with nanoseconds, as a UNIX time; 0 where it is none."""
+def _seconds(moment: str) -> int | None:
+    """A UNIX time; None, which is all that there is, where it is none."""
     try:
-        return datetime.fromisoformat(line.partition(" ")[0]).timestamp()
+        return int(datetime.fromisoformat(moment).timestamp())
     except ValueError:
-        return 0.0
+        return None
 
 
 def _text(line: str) -> str:
