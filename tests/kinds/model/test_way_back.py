@@ -110,3 +110,31 @@ def test_requests_are_answered_all_the_while(real: Bench) -> None:
     assert answers.failed == []
     assert {2.0, 5.0} <= set(answers.given["ens"])
     assert real.infer("ens") == 5
+
+
+def test_a_model_that_does_not_prove_itself_is_not_kept(simulated: Bench) -> None:
+    session: Any = simulated.session
+    session.faults.infer["a"] = "no kernel image is available"
+    simulated.python("a")
+    wanted = simulated.want(a={"smoke": True})
+    assert failure(simulated, wanted).detail.endswith("It was unloaded again.")
+    assert simulated.states() == {"a": "UNAVAILABLE"}
+    assert (simulated.on_node / "load-models").read_text() == ""
+    session.faults.infer.clear()
+    simulated.apply(wanted)
+    assert simulated.compare(wanted) == ()
+
+
+def test_a_changed_model_that_does_not_prove_itself_gives_way_to_the_one_before(simulated: Bench) -> None:
+    session: Any = simulated.session
+    simulated.python("a")
+    before = simulated.want(a={"smoke": True})
+    simulated.apply(before)
+    session.faults.infer["a"] = "no kernel image is available"
+    simulated.python("a", answer=2)
+    found = failure(simulated, simulated.want(a={"smoke": True}))
+    assert "no kernel image is available" in found.detail
+    assert found.detail.endswith("Its files of before are back on the node and serve again (version 1).")
+    assert "[[1]]" in content_on_disk(simulated, "a")
+    simulated.python("a")
+    assert simulated.compare(before) == ()
