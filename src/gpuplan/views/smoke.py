@@ -26,11 +26,13 @@ def page(nodes: Sequence[NodeProofs]) -> Page:
 
 
 def _node(node: NodeProofs) -> Iterator[Block]:
-    yield paragraph(Text(visible(node.node), "bold"))
+    flight = max((proof.concurrency for proof in node.proofs), default=1)
+    beside = f", {flight} in flight" if flight > 1 else ""
+    yield paragraph(Text.assemble((visible(node.node), "bold"), (beside, "dim")))
     names = [_name(node.node, proof) for proof in node.proofs]
     widest = max(map(len, names), default=0)
     if any(proof.requests > 1 for proof in node.proofs):
-        yield paragraph(Text(f"{'':<{widest}} {_heads(node.proofs)}", "dim"), "    ")
+        yield paragraph(Text(f"{'':<{widest}} {_heads()}", "dim"), "    ")
     for name, proof in zip(names, node.proofs, strict=True):
         sign = ("✗", "bold red") if proof.diagnostics else ("✓", "green")
         yield paragraph(Text(f"{name:<{widest}} {_told(proof)}"), Text.assemble("  ", sign, " "))
@@ -57,10 +59,9 @@ def _told(proof: Proof) -> str:
     return f"{numbers}{times}{_per_second(proof):>{COLUMN + 3}}"
 
 
-def _heads(proofs: Sequence[Proof]) -> str:
+def _heads() -> str:
     names = "".join(f"{name:>{COLUMN}}" for name in ("sent", "failed", *SHOWN))
-    flight = max(proof.concurrency for proof in proofs)
-    return f"{names} ms{'per s':>{COLUMN}}" + (f"   {flight} in flight" if flight > 1 else "")
+    return f"{names} ms{'per s':>{COLUMN}}"
 
 
 def _per_second(proof: Proof) -> str:
