@@ -94,7 +94,8 @@ def _bring(step: Step, hands: Hands, wanted: WantedModel) -> None:
     if arrived:
         hands.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
     require_room(step, hands)
-    progress = Progress(hands, f"sending {step.arguments['model']}", total)
+    doing = f"sending {step.arguments['model']}{' from where it was cut off' if arrived else ''}"
+    progress = Progress(hands, doing, total)
     try:
         hands.send([Content(file.sha256, file.size, partial(_opened, step, hands, file)) for file in files], progress)
     except Refused as refusal:
