@@ -158,7 +158,7 @@ def _index(serving: Serving, _name: str, body: bytes) -> Answer:
         if served is None or (served.steps and not served.versions):
             entries.extend([] if only else [{"name": name}])
             continue
-        for number, version in served.versions.items():
+        for number, version in sorted(served.versions.items(), key=lambda each: int(each[0])):
             if not only or version.state == "READY":
                 entry = {"name": name, "version": number, "state": version.state}
                 entries.append({**entry, "reason": version.reason} if version.reason else entry)
