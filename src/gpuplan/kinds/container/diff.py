@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import bind, comparable
-from gpuplan.kinds.container.canonical import live_fields
 from gpuplan.kinds.container.changes import create, follow, remove
 from gpuplan.kinds.container.differences import Before
 from gpuplan.kinds.container.images import canonical_name, find, images_of, to_bring, to_take_away
+from gpuplan.kinds.container.livefields import live_fields
 from gpuplan.kinds.container.read import FAILED, OLD, Observed
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
 from gpuplan.kinds.container.steps import Wanted
@@ -178,7 +178,7 @@ def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
 
 
 def _seen_container(live: Live, observed: Observed) -> Json:
-    fields = live_fields(live, None)
+    fields = live_fields(live)
     return {
         "id": live.id,
         "name": live.name,

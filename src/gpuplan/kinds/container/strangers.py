@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuplan.kinds.container.canonical import live_fields
 from gpuplan.kinds.container.forms import clashes, host_ports
+from gpuplan.kinds.container.livefields import live_fields
 from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.container.steps import Wanted
 from gpuplan.kinds.ground.devices import requested
@@ -47,7 +47,7 @@ def held_ports(live: Live) -> Iterable[str]:
     """The host ports that a container holds, or takes when it runs."""
     published = {
         path.removeprefix("ports."): texts(sides)
-        for path, sides in live_fields(live, None).items()
+        for path, sides in live_fields(live).items()
         if path.startswith("ports.")
     }
     return host_ports(published)

@@ -27,6 +27,8 @@ class Live:
     restarts: int
     config: JsonObject = field(repr=False)
     host_config: JsonObject = field(repr=False)
+    networks: JsonObject = field(repr=False, default_factory=dict)
+    """By name, or by id where it was created so: as the engine says it in NetworkSettings."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -83,6 +85,7 @@ def live(raw: JsonObject) -> Live:
         restarts=whole(raw.get("RestartCount")),
         config=config,
         host_config=mapping(raw.get("HostConfig")),
+        networks=mapping(mapping(raw.get("NetworkSettings")).get("Networks")),
     )
 
 
