@@ -17,13 +17,14 @@ from gpuplan.kinds.container.steps import (
     replace_step,
     start_step,
     stop_step,
+    take_over_step,
     tidy_step,
     update_step,
 )
 from gpuplan.kinds.container.strangers import held_ports
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
-from gpuplan.model.change import Action, Change, FieldChange, Step
+from gpuplan.model.change import Action, Change, FieldChange, Origin, Step
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.value import Later
 
@@ -70,7 +71,8 @@ def follow(
         return None
     if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
         holds = held(live, observed, circumstances)
-        return _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        return replace(change, origin=Origin.PENDING) if found.pending and not (extra or disturbance) else change
     return _updated(wanted, fields, reasons, live, extra)
 
 
@@ -119,19 +121,34 @@ def _replaced(
 ) -> Change:
     name = wanted.address.name
     follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
+    stops = disturbance is not None or not _takes_over(wanted, live)
+    why = [*reasons, *([disturbance[1]] if disturbance else []), *_stops_all_the_same(wanted, live, stops)]
+    steps = (
+        (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
+        if stops
+        else (take_over_step(wanted, held_ports(live)),)
+    )
     return Change(
         wanted.address,
         Action.REPLACE,
         fields,
-        reasons=tuple(dict.fromkeys((*reasons, *([disturbance[1]] if disturbance else [])))),
-        interrupts=(f"container {name} stops",) if live.status == "running" else (),
+        reasons=tuple(dict.fromkeys(why)),
+        interrupts=(f"container {name} stops",) if stops and live.status == "running" else (),
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=disturbance[0] if disturbance and follows else None,
-        steps=(
-            *([stop_step(wanted, live, held_ports(live))] if live.busy else []),
-            replace_step(wanted),
-        ),
+        steps=steps,
     )
+
+
+def _takes_over(wanted: Wanted, live: Live) -> bool:
+    """True where the new one can start while the old one serves."""
+    return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
+
+
+def _stops_all_the_same(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+    if wanted.spec.start_first and stops and live.busy:
+        return ("it stops before the new one starts in spite of update: start-first, since what it rests on changes",)
+    return ()
 
 
 def _updated(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.kinds.container import normal
 from gpuplan.kinds.container.canonical import health_check
 from gpuplan.kinds.container.forms import split_side
+from gpuplan.kinds.container.replacing import stops_within
 from gpuplan.kinds.container.shape import REPOSITORY, TRITON_PORT, ContainerSpec
 from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.model.value import Json, JsonObject
@@ -41,7 +42,7 @@ def payload(
         "User": spec.user,
         "WorkingDir": spec.workdir,
         "Hostname": spec.hostname,
-        "StopTimeout": spec.stop_timeout,
+        "StopTimeout": stops_within(spec),
         "Healthcheck": health_check(spec) or None,
         "NetworkingConfig": _networking(spec),
     }

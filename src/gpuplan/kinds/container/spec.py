@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from gpuplan.intent.secrets import is_secret
 from gpuplan.intent.sources.archive import tag_in_archive
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.kinds.container.replacing import drain, objections, readiness, stop_timeout
+from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.model.address import Address
@@ -108,7 +109,7 @@ def _spec(told: _Told) -> ContainerSpec:
         labels=_labels(told),
         extra_hosts=dict(stated.extra_hosts),
         restart=stated.restart,
-        stop_timeout=stop_timeout(stated),
+        stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
         drain=drain(stated),
         start_first=stated.update == "start-first",
         ready=readiness(told.plan, told.host, told.placed),
