@@ -156,7 +156,7 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
     journal.begins(run.who, len(node.order))
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note)
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note, seal=ledger.seal)
     return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 

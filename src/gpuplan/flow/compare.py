@@ -70,7 +70,7 @@ def _gather(
     lost = lost_record(snapshot, record)
     digests = {each.address: each.digest for each in desired}
     changes = tuple(
-        replace(change, origin=_origin(change.address, digests, record))
+        replace(change, origin=change.origin or _origin(change.address, digests, record))
         for comparison in comparisons
         for change in comparison.changes
     )

@@ -66,6 +66,10 @@ class Hands(Protocol):
         """The text behind a secret reference, for the one call that needs it."""
         ...
 
+    def seal(self, *texts: str) -> str:
+        """The keyed digest by which a later look recognises a secret; its key stays in the node's record."""
+        ...
+
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about, so that it is known if the act is cut off.
 

@@ -92,6 +92,7 @@ class Change:
     """The resource whose change forces this one, where it is not its own."""
     steps: tuple[Step, ...] = ()
     origin: Origin | None = None
+    """Set by the room where it knows better than the digests of specs: a secret that was rotated is no drift."""
 
 
 @dataclass(frozen=True)
