@@ -13,11 +13,13 @@ from gpuplan.model.value import JsonObject
 if TYPE_CHECKING:
     import docker
 
-PROBES = ("host", "gpu", "docker", "triton", "repository", "record", "others")
+PROBES = ("host", "gpu", "docker", "access", "toolkit", "triton", "repository", "record", "others")
 DEADLINES: Mapping[str, float] = {
     "host": 5.0,
     "gpu": 20.0,
     "docker": 20.0,
+    "access": 10.0,
+    "toolkit": 5.0,
     "triton": 20.0,
     "repository": 120.0,
     "record": 5.0,

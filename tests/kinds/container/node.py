@@ -34,6 +34,8 @@ GPUS = [
     },
 ]
 """GPU 0 with two slices, GPU 1 whole."""
+TOOLS = ("nvidia-container-runtime-hook", "nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-ctk")
+NOTHING: Mapping[str, Any] = {}
 
 
 def checked(stated: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -83,6 +85,22 @@ def container(stated: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) ->
     return raw
 
 
+def access(stated: Mapping[str, Any]) -> Probe:
+    """The access probe: container by name → `nodes` and `denied`; or an `error` of the whole probe."""
+    if "error" in stated:
+        return Probe(error=ProbeError(**stated["error"]))
+    return Probe({"containers": {an_id(name): told for name, told in stated.items()}})
+
+
+def toolkit(stated: Mapping[str, Any]) -> Probe:
+    """The toolkit probe: `tools` that are installed, `cdi` specifications, `char_links`; or an `error`."""
+    checked(stated, ("tools", "cdi", "char_links", "error"))
+    if "error" in stated:
+        return Probe(error=ProbeError(**stated["error"]))
+    tools = {name: f"/usr/bin/{name}" if name in stated.get("tools", ()) else None for name in TOOLS}
+    return Probe({"tools": tools, "cdi": stated.get("cdi", []), "char_links": stated.get("char_links")})
+
+
 def snapshot(
     containers: Iterable[Mapping[str, Any]],
     images: Iterable[Mapping[str, Any]],
@@ -90,12 +108,13 @@ def snapshot(
     default_runtime: str = "runc",
     docker_error: Mapping[str, str] | None = None,
     gpu_error: Mapping[str, str] | None = None,
+    told: Mapping[str, Any] = NOTHING,
 ) -> Snapshot:
     raw_images = [image(each) for each in images]
     raw_containers = [container(each, raw_images) for each in containers]
     docker = {
-        "version": {"ApiVersion": "1.41"},
-        "info": {"DefaultRuntime": default_runtime},
+        "version": {"ApiVersion": "1.41", "Version": told.get("version", "20.10.24")},
+        "info": {"DefaultRuntime": default_runtime, **told.get("info", {})},
         "containers": raw_containers,
         "images": raw_images,
     }
@@ -104,5 +123,7 @@ def snapshot(
         {
             "docker": Probe(error=ProbeError(**docker_error)) if docker_error else Probe(docker),
             "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": GPUS}),
+            **({"access": access(told["access"])} if "access" in told else {}),
+            **({"toolkit": toolkit(told["toolkit"])} if "toolkit" in told else {}),
         },
     )

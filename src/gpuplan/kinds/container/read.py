@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.kinds.container.access import read_access
+from gpuplan.kinds.container.memory import Device, devices
 from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
@@ -58,6 +59,8 @@ class Observed:
     toolkit: Toolkit = field(default_factory=Toolkit)
     denied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container → GPU device files that it has and may not open any more."""
+    memory: Mapping[str, Device] = field(default_factory=dict)
+    """Of each GPU and slice, by UUID."""
     error: ProbeError | None = None
     """Why nothing is known of the containers."""
 
@@ -79,6 +82,7 @@ def read(snapshot: Snapshot) -> Observed:
             containers=containers(probe.value),
             images=tuple(map(_image, mappings(value.get("images")))),
             gpus=gpus,
+            memory=devices(snapshot),
             networks={
                 str(each.get("Id") or ""): str(each.get("Name") or "") for each in mappings(value.get("networks"))
             },

@@ -12,6 +12,8 @@ from typing import Any
 
 from .command import run
 from .failure import Failure
+from .grants import device_access
+from .installed import installed
 from .processes import device_holders, service_of
 
 DOCKER_SOCKET = "/var/run/docker.sock"
@@ -98,6 +100,17 @@ class World:
         if os.geteuid() != 0:
             raise Failure("no_permission", "only root sees who has the device files open")
         return device_holders()
+
+    def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
+        """For each container, by the number of its first process, what it may do with the GPU device files it has.
+
+        Raises Failure `no_permission`: only root sees into other namespaces.
+        """
+        return device_access(pids)
+
+    def toolkit(self) -> dict[str, object]:
+        """The value of the toolkit probe."""
+        return installed()
 
     def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
         """Run a program of the node: exit code and what it said. Raises Failure `no_tool` or `timeout`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from gpuplan.simulation.clock import stamp
+from gpuplan.simulation.engine.create import CPUS
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Document, NodeState
+from gpuplan.simulation.toolkit import DIRECTORIES, kind
 
 VERSION = "20.10.24"
 API = "1.41"
@@ -80,7 +82,7 @@ def info(state: NodeState, machine: Machine) -> Document:
             "IndexConfigs": {"docker.io": {"Name": "docker.io", "Mirrors": [], "Secure": True, "Official": True}},
             "Mirrors": [],
         },
-        "NCPU": 64,
+        "NCPU": CPUS,
         "MemTotal": 540_000_000_000,
         "GenericResources": None,
         "DockerRootDir": "/var/lib/docker",
@@ -104,6 +106,7 @@ def info(state: NodeState, machine: Machine) -> Document:
         "InitCommit": {"ID": "", "Expected": ""},
         "SecurityOptions": ["name=seccomp,profile=default"],
         "Warnings": None,
+        **({"CDISpecDirs": DIRECTORIES} if kind(state) == "cdi" else {}),
     }
 
 
