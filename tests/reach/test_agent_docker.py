@@ -102,7 +102,7 @@ def test_a_server_tells_its_models(running: Asking) -> None:
 
 
 def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
-    running.node.engine_answers["/version"] = (500, {"message": "x" * 100_000})
+    running.node.engine_answers["/info"] = (500, {"message": "x" * 100_000})
     running.node.triton_answers["127.0.0.1:8100 GET /v2"] = (500, {"error": "x" * 100_000})
     assert 1000 < len(running.probe("docker")["error"]["text"]) < 3000
     (server,) = running.value("triton")["servers"]
