@@ -35,6 +35,7 @@ def running(asking: Asking) -> Asking:
             "/containers/json": listed,
             f"/containers/{ID}/json": FOUND,
             "/images/json": [{"Id": "sha256:1"}],
+            "/networks": [{"Id": "n1", "Name": "bridge"}],
             "/images/sha256:1/json": {"Id": "sha256:1", "RepoTags": ["x"]},
         }
     )
@@ -49,6 +50,7 @@ def test_everything_is_as_the_engine_says_it(running: Asking) -> None:
         "info": {"Driver": "overlay2"},
         "containers": [FOUND],  # the other one went away between the list and the look
         "images": [{"Id": "sha256:1", "RepoTags": ["x"]}],
+        "networks": [{"Id": "n1", "Name": "bridge"}],
     }
 
 
