@@ -7,7 +7,7 @@ from typing import Any
 
 MAPS = ("Labels", "Ports", "ExposedPorts", "PortBindings", "Options", "Runtimes", "parameters", "metric_tags",
         "cc_model_filenames", "files", "Volumes", "input_map", "output_map", "IndexConfigs",
-        "resources", "remembered")  # fmt: skip
+        "resources", "remembered", "containers")  # fmt: skip
 """Objects whose keys are data."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.intent import secretcommand
 from gpuplan.intent.secrets import exposed, find, resolve, reveal
 from gpuplan.model.diagnostic import Problem, Severity
 from tests.intent.conftest import PlanOf
@@ -85,3 +86,58 @@ def test_an_empty_secret_is_warned_of_once(plan_of: PlanOf, tmp_path: Path, cont
         )
         for what in ("environment variable KEY", "file token")
     ]
+
+
+def reveal_one(reference: str, folder: Path) -> str:
+    return reveal([reference], {"PATH": "/usr/bin:/bin"}, folder)[reference].reveal()
+
+
+def test_a_command_runs_in_the_folder_of_the_plan_file_without_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("tok-$(id)\n")
+    assert reveal_one("Bearer ${cmd:cat token}", tmp_path) == "Bearer tok-$(id)"
+    assert reveal_one("${cmd:echo 'a  b' ; id > x}", tmp_path) == "a  b ; id > x"
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_command_runs_once(tmp_path: Path) -> None:
+    reference = "${cmd:sh -c 'echo ran >> times; echo secret-of-it'}"
+    texts = {reveal_one(each, tmp_path) for each in (reference, f"x{reference}", reference)}
+    assert texts == {"secret-of-it", "xsecret-of-it"}
+    assert (tmp_path / "times").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("sh -c 'echo s3cret; echo s3cret >&2; exit 3'", "ended with exit code 3"),
+        ("no-such-program", "cannot be run: No such file or directory"),
+        ("true", "wrote nothing"),
+        ("sh -c 'kill $$'", "ended with exit code -15"),
+        ("cat /dev/zero", "writes more than 1 MiB"),
+        ("printf '\\000s3cret'", "is not UTF-8 text that an environment takes"),
+        ("echo 's3cret", "No closing quotation"),
+    ],
+)
+def test_a_command_that_fails_is_told_without_what_it_said(command: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(Problem) as caught:
+        reveal_one(f"${{cmd:{command}}}", tmp_path)
+    (one,) = caught.value.diagnostics
+    assert told in one.detail
+    assert "s3cret" not in one.detail.replace(command, "").replace(repr(command), "")
+    assert caught.value.__cause__ is None
+
+
+def test_a_command_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secretcommand, "PATIENCE", 0.2)
+    with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
+        reveal_one("${cmd:sleep 60}", tmp_path)
+    with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
+        reveal_one("${cmd:sh -c 'exec >&-; sleep 60'}", tmp_path)
+
+
+def test_each_reference_is_there_by_itself_to_be_looked_for(tmp_path: Path) -> None:
+    found = reveal(["Bearer ${env:TOKEN}"], {"TOKEN": "tok-1234"}, tmp_path)
+    assert {name: each.reveal() for name, each in found.items()} == {
+        "Bearer ${env:TOKEN}": "Bearer tok-1234",
+        "${env:TOKEN}": "tok-1234",
+    }

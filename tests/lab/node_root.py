@@ -108,11 +108,14 @@ def _own_files(target: Path) -> None:
     files = {
         "init": "usr/local/sbin/node-init",
         "hook": "usr/bin/nvidia-container-runtime-hook",
+        "nvidia-ctk": "usr/bin/nvidia-ctk",
         "systemctl": "usr/bin/systemctl",
     }
     for name, where in files.items():
         shutil.copy(HERE / "node" / name, target / where)
         (target / where).chmod(0o755)
+    for name in ("nvidia-container-runtime", "nvidia-cdi-hook"):  # what the toolkit brings beside it
+        (target / "usr/bin" / name).symlink_to("nvidia-container-runtime-hook")
     shutil.copy(HERE / "node/sshd_config", target / "etc/ssh/sshd_config")
     built = target / "tmp/nvml"
     build(built)

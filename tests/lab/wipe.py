@@ -15,7 +15,7 @@ KEPT_NETWORKS = {"bridge", "host", "none"}
 
 
 def wipe(place: Place, node: Node) -> None:
-    """No containers, volumes or networks of anybody, MIG off, no faults, no /var/lib/gpuplan, and the cable in."""
+    """No containers, volumes or networks of anybody, MIG off, no faults, no CDI, no /var/lib/gpuplan; the cable in."""
     if not place.stamp.exists():
         raise LabError("The lab is off. Run make lab-up.")
     network.plug_in(place, node)
@@ -25,7 +25,8 @@ def wipe(place: Place, node: Node) -> None:
     assert pid is not None
     _empty(Engine(pid), set(node.images))
     root = Path(f"/proc/{pid}/root")
-    shutil.rmtree(root / "var/lib/gpuplan", ignore_errors=True)
+    for name in ("var/lib/gpuplan", "etc/cdi", "run/cdi"):
+        shutil.rmtree(root / name, ignore_errors=True)
     for found in (root / "tmp").iterdir():
         shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()
     subprocess.run(running.run_as_root(pid, "nvmlsim", "reset"), check=True)

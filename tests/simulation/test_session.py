@@ -72,7 +72,7 @@ def test_refuse(connected: Open) -> None:
 
 @pytest.mark.parametrize(
     ("hangs", "silent"),
-    [("host", ["host"]), ("gpu", ["gpu"]), ("docker", ["docker", "triton"]), ("triton", ["triton"])],
+    [("host", ["host"]), ("gpu", ["gpu"]), ("docker", ["docker", "access", "triton"]), ("triton", ["triton"])],
 )
 def test_hang(connected: Open, hangs: str, silent: list[str]) -> None:
     connected().docker().pull("nvcr.io/nvidia/tritonserver", tag="24.10-py3")

@@ -92,7 +92,7 @@ def _locked(host: Host, run: Run) -> Iterator[Session]:
 
 def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     snapshot = session.ask(Question(run.change_set.plan))
-    fresh = _compare(node, snapshot, run)
+    fresh = _compare(node, snapshot, run, run.change_set.replace)
     refused = _refusal(node, fresh, run)
     if refused is not None:
         return refused
@@ -145,8 +145,8 @@ def _settle(session: Session, ledger: Ledger, planned: NodeChanges, last: NodeCh
     session.agent("blob.collect")
 
 
-def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
-    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets))
+def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, anew: tuple[str, ...] = ()) -> NodeChanges:
+    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets, anew))
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:
@@ -161,7 +161,7 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note)
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note, seal=ledger.seal)
     _foresee(node, hands(lambda _: None))
     journal.begins(run.who, len(node.order))
     return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()

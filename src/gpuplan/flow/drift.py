@@ -13,7 +13,7 @@ from gpuplan.flow.desire import as_recorded
 from gpuplan.flow.records import lost_record, read_record
 from gpuplan.intent.planfile import Ignore
 from gpuplan.model.address import Address
-from gpuplan.model.change import Change, Unknown, Unmanaged
+from gpuplan.model.change import Change, Origin, Unknown, Unmanaged
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.finding import Drift, NodeFindings
@@ -48,13 +48,16 @@ def findings(
         return NodeFindings(snapshot.node, unknown=(Unknown(nowhere, lost),))
     found = compare(as_recorded(record), snapshot, plan, secrets)
     started = restarted(snapshot, record)
-    changes = tuple(_since(change, started) for change in found.changes)
+    rotated = [each for each in found.changes if each.origin is Origin.PENDING and each.address in record.resources]
+    waiting = {address for each in rotated for address in (each.address, *dependants(found.changes, each))}
+    changes = tuple(_since(change, started) for change in found.changes if change.address not in waiting)
     kept, suppressed = _judge(changes, record, ignore)
     return NodeFindings(
         node=snapshot.node,
         drift=kept,
         unmanaged=_news(found, record, ignore),
-        pending=_pending(desired, record),
+        pending=tuple(dict.fromkeys((*_pending(desired, record), *(each.address for each in rotated)))),
+        rotated=tuple(rotated),
         unknown=found.unknown,
         diagnostics=found.diagnostics,
         suppressed=suppressed,
@@ -109,12 +112,13 @@ def _ignored(address: Address, field: str, ignore: Sequence[Ignore]) -> bool:
 
 
 def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple[Unmanaged, ...]:
+    """What is new since the last apply, and, new or not, what sees a GPU that it was not given."""
     if record.empty:
         return ()
     return tuple(
         each
         for each in found.unmanaged
-        if f"{each.address.kind}/{each.address.name}" not in record.bystanders
+        if (each.sees or f"{each.address.kind}/{each.address.name}" not in record.bystanders)
         and (each.in_the_way_of is None or any(one.covers(each.in_the_way_of) for one in record.resources))
         and not _ignored(each.address, "", ignore)
     )

@@ -32,6 +32,7 @@ class NodeHands:
         tell: Callable[[str], None],
         measure: Callable[[str, Amount], None] = lambda *_: None,
         note: Callable[[Memory], None] = lambda _: None,
+        seal: Callable[..., str] = lambda *_: "",
     ) -> None:
         self.node = session.node
         self.plan = plan
@@ -41,6 +42,7 @@ class NodeHands:
         self._tell = tell
         self._measure = measure
         self._note = note
+        self._seal = seal
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
@@ -86,6 +88,10 @@ class NodeHands:
     def secret(self, reference: str) -> str:
         """The text behind a secret reference."""
         return self._secrets[reference].reveal()
+
+    def seal(self, *texts: str) -> str:
+        """The keyed digest of a secret."""
+        return self._seal(*texts)
 
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about."""

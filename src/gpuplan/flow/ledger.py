@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets as random
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from gpuplan.model.address import Address
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.record import Record, Recorded
 from gpuplan.model.resource import Desired
-from gpuplan.model.value import JsonObject
+from gpuplan.model.value import JsonObject, keyed_digest
 from gpuplan.reach.session import Session
 
 
@@ -42,6 +43,13 @@ class Ledger:
         """Keep facts and write them at once, before the act that they are about."""
         self.remember(facts)
         self.write()
+
+    def seal(self, *texts: str) -> str:
+        """The keyed digest of a secret, by a key that only the record on the node holds; it is written there first."""
+        if not self.record.key:
+            self.record = replace(self.record, key=random.token_hex(32))
+            self.write()
+        return keyed_digest(self.record.key, *texts)
 
     def applied(self, desired: Desired) -> None:
         """A resource is now as desired."""

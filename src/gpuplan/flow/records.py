@@ -62,6 +62,7 @@ def to_json(record: Record) -> JsonObject:
         "who": record.who,
         "when": record.when,
         "boot": record.boot,
+        "key": record.key,
         "resources": {
             str(address): {
                 "digest": recorded.digest,
@@ -82,6 +83,7 @@ def _from_json(value: Mapping[str, Json]) -> Record:
         who=str(value["who"]),
         when=str(value["when"]),
         boot=str(value.get("boot") or ""),
+        key=str(value.get("key") or ""),
         resources={
             parse_address(name): Recorded(
                 digest=str(as_object(entry)["digest"]),

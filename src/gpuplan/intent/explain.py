@@ -66,6 +66,10 @@ class Fault:
         return self.kind in _EXPECTED or self.kind == "literal_error"
 
 
+_LISTED = 16
+"""So many valid keys are named beside the nearest one."""
+
+
 def faults(error: ValidationError, data: object) -> tuple[Fault, ...]:
     """Everything pydantic found, at paths of the data; of the sides of a union only what was meant is kept."""
     found = [_fault(detail, data) for detail in error.errors(include_url=False)]
@@ -109,9 +113,11 @@ def _told(group: Sequence[Fault], document: Document, model: type[BaseModel], wh
     if first.kind == "extra_forbidden":
         valid = sorted({key for owner in _models_at(model, first.path[:-1]) for key in _keys(owner)})
         close = get_close_matches(str(name), valid, n=1)
-        fix = f"Did you mean {close[0]}? " if close else ""
+        fixes = [f"Did you mean {close[0]}?"] if close else []
+        if not close or len(valid) <= _LISTED:
+            fixes.append(f"Valid here: {', '.join(valid)}.")
         detail = f"{inside or whole} has no key {name!r}."
-        return Diagnostic("A key is unknown", detail, f"{fix}Valid here: {', '.join(valid)}.", where)
+        return Diagnostic("A key is unknown", detail, " ".join(fixes), where)
     if first.key:
         return Diagnostic(
             "A name is not valid", f"{name!r} in {inside} is not a name.", f"Write {_wanted(first)}.", where

@@ -1,75 +1,30 @@
-"""The plan file as typed values: the schema that validates it and that editors read (`gpuplan schema`).
-
-Every model refuses unknown keys. What is None or empty was not stated, and what is not stated is left alone.
-"""
+"""The plan file as typed values: the schema that validates it and that editors read (`gpuplan schema`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PrivateAttr,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 
-from gpuplan.intent.quantity import (
-    DURATION,
-    POWER,
-    SIZE,
-    parse_duration,
-    parse_power,
-    parse_size,
-    refuse_boolean,
+from gpuplan.intent.engineoptions import EngineOptions
+from gpuplan.intent.quantity import refuse_boolean
+from gpuplan.intent.stated import (
+    Bytes,
+    Interval,
+    Milliwatts,
+    ModelName,
+    Name,
+    Natural,
+    Nodes,
+    Port,
+    Seconds,
+    ServiceName,
+    SliceName,
+    Stated,
+    Whole,
 )
 from gpuplan.model.diagnostic import Location
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-"""A name that may become a path, a label or a container name."""
-SliceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
-Whole = Annotated[int, BeforeValidator(refuse_boolean)]
-"""A whole number; true is not 1."""
-Natural = Annotated[int, Field(ge=0), BeforeValidator(refuse_boolean)]
-Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(refuse_boolean)]
-Bytes = Annotated[
-    int,
-    Field(ge=0),
-    BeforeValidator(parse_size),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": SIZE.pattern}]}),
-]
-"""Bytes, written as a number or as 64MiB, 2.1GiB, 500MB."""
-Seconds = Annotated[
-    float,
-    Field(ge=0),
-    BeforeValidator(parse_duration),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION.pattern}]}),
-]
-"""Seconds, written as a number or as 45s, 5m, 1h30m."""
-Milliwatts = Annotated[
-    int,
-    Field(ge=1),
-    BeforeValidator(parse_power),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": POWER.pattern}]}),
-]
-"""Milliwatts, written as a number of watts or as 350W, 0.7kW."""
-ServiceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9@_.:-]{0,127}$")]
-"""A service of the node's system, with or without `.service`."""
-Nodes = str | tuple[str, ...]
-"""Node, group, glob, or a list of them."""
-
-
-class Stated(BaseModel):
-    """A section of the plan file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Variable(Stated):
@@ -133,9 +88,16 @@ class Gpu(Stated):
 
 
 class Ready(Stated):
-    """When a container counts as ready. Model servers: live and answering with their metadata, always."""
+    """When a container counts as ready. Model servers: live, and all that they load at their start is READY, always."""
 
-    timeout: Seconds = 60.0
+    timeout: Seconds | None = Field(
+        default=None, description="60s; for a model server as long again as its models may take to load"
+    )
+    boot: Seconds | None = Field(
+        default=None, description="by when it runs and takes connections; as long as timeout if not stated"
+    )
+    interval: Interval = Field(default=0.25, description="between two looks; a quarter of a second")
+    healthcheck: bool = Field(default=False, description="the container's own health check says when")
     http: str | None = Field(default=None, description="PORT/PATH inside the container, such as 8080/health")
     tcp: Port | None = Field(default=None, description="port inside the container")
     exec: tuple[str, ...] | None = Field(default=None, description="command that exits with 0 when ready")
@@ -148,13 +110,6 @@ class ServerPorts(Stated):
     grpc: Port | None = None
     metrics: Port | None = None
     step: Natural = 0
-
-
-class Ulimit(Stated):
-    """One resource limit of the processes in a container."""
-
-    soft: Whole
-    hard: Whole
 
 
 FlagValue = str | int | float | bool
@@ -176,13 +131,16 @@ class Triton(Stated):
     overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
 
-class Container(Stated):
+class Container(EngineOptions):
     """One container on each matching node (or one for each slice that `each` matches)."""
 
     nodes: Nodes
     image: str | None = None
     archive: str | None = Field(default=None, description="docker archive beside the plan file")
     pull: Literal["missing", "always", "never"] = "missing"
+    platform: str | None = Field(
+        default=None, pattern=r"^linux/[a-z0-9]+(/v[0-9]+)?$", description="linux/arm64; the node's own if not stated"
+    )
     each: str | None = Field(default=None, description="GPU/SLICE glob; one container for each match")
     gpus: tuple[str, ...] = ()
     ports: ServerPorts | tuple[str | int, ...] = ()
@@ -190,21 +148,12 @@ class Container(Stated):
     volumes: tuple[str, ...] = ()
     command: tuple[str, ...] | str | None = None
     entrypoint: tuple[str, ...] | str | None = None
-    user: str | None = None
-    workdir: str | None = None
-    hostname: str | None = None
-    network: str | None = None
-    ipc: str | None = None
-    shm_size: Bytes | None = None
-    memory: Bytes | None = None
-    cpus: float | None = Field(default=None, gt=0)
-    ulimits: Mapping[str, Whole | Ulimit] = Field(default_factory=dict)
-    cap_add: tuple[str, ...] = ()
-    labels: Mapping[str, str] = Field(default_factory=dict)
-    extra_hosts: Mapping[str, str] = Field(default_factory=dict)
     restart: str | None = Field(default=None, pattern=r"^(no|always|unless-stopped|on-failure(:\d+)?)$")
     stop_timeout: Seconds | None = None
-    update: Literal["stop-first"] = "stop-first"
+    drain: Seconds | None = Field(
+        default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
+    )
+    update: Literal["stop-first", "start-first"] = "stop-first"
     ready: Ready = Field(default_factory=Ready)
     triton: Triton | None = None
 

@@ -1,13 +1,15 @@
-"""Secrets by reference: `${env:NAME}` and `${file:PATH}` in env values, resolved only where a run needs them."""
+"""Secrets by reference, `${env:…}`, `${file:…}` and `${cmd:…}` in env values, resolved only where a run needs them."""
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuplan.intent.secretcommand import output
 from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.model.value import Secret
 
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 
 LONGEST = 1024 * 1024
 """Bytes of a secret file; an environment of Docker takes far less."""
-_REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
+_REFERENCE = re.compile(r"\$\{(env|file|cmd):([^{}]+)\}")
 _NOWHERE: Mapping[str, Location] = {}
+_SAID: dict[tuple[str, Path], str] = {}
+"""What commands said in this process: one that asks for a passphrase is not run for the plan and the apply each."""
 
 
 def find(plan: PlanFile) -> tuple[tuple[str, Location], ...]:
@@ -48,24 +52,28 @@ def reveal(
     base_dir: Path,
     places: Mapping[str, Location] = _NOWHERE,
 ) -> Mapping[str, Secret]:
-    """Raw text → secret; files are relative to `base_dir`, the plan file's folder, and lose a line break at the end.
+    """Raw text → secret, and each reference within it by itself, since both are looked for in whatever is said.
+
+    Files are relative to `base_dir`, the plan file's folder, and lose a line break at the end.
 
     Raises:
-        Problem: with every variable that is not set and every file that cannot be read.
+        Problem: with every variable that is not set, every file that cannot be read, and every command that fails.
     """
     result: dict[str, Secret] = {}
     faults: dict[tuple[str, str], Diagnostic] = {}
+    read = _readers(environ, base_dir)
     for raw in references:
         pieces: list[str] = []
         end = 0
         for match in _REFERENCE.finditer(raw):
             kind, name = match.groups()
             try:
-                text = _from_environment(name, environ) if kind == "env" else _from_file(base_dir, name)
+                text = "" if (kind, name) in faults else read[kind](name)
             except LookupError as error:
                 detail, fix = error.args
                 faults[(kind, name)] = Diagnostic("A secret is not to be had", detail, fix, places.get(raw))
                 text = ""
+            result[match[0]] = Secret(match[0], text)
             pieces += (raw[end : match.start()], text)
             end = match.end()
         result[raw] = Secret(raw, "".join((*pieces, raw[end:])))
@@ -91,6 +99,11 @@ def reveal_some(
     return found, tuple(missing)
 
 
+def is_secret(text: str) -> bool:
+    """True where an env value holds a reference."""
+    return _REFERENCE.search(text) is not None
+
+
 def exposed(plan: PlanFile, base_dir: Path, environ: Mapping[str, str]) -> tuple[Diagnostic, ...]:
     """Warnings for secret files that every user of this machine may read, and for secrets that are empty."""
     found: dict[tuple[str, str], Diagnostic] = {}
@@ -103,7 +116,7 @@ def exposed(plan: PlanFile, base_dir: Path, environ: Mapping[str, str]) -> tuple
 
 def _doubts(kind: str, name: str, base_dir: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     try:
-        empty = not (_from_environment(name, environ) if kind == "env" else _from_file(base_dir, name)).strip()
+        empty = kind != "cmd" and not _readers(environ, base_dir)[kind](name).strip()  # a command is run where needed
     except LookupError:
         return  # told as an error where the secret is needed
     if kind == "file" and _open_to_all(_path(base_dir, name)):
@@ -116,6 +129,14 @@ def _doubts(kind: str, name: str, base_dir: Path, environ: Mapping[str, str]) ->
             f"{what} holds nothing, and that is what the container would get.",
             "Put the secret there.",
         )
+
+
+def _readers(environ: Mapping[str, str], base_dir: Path) -> Mapping[str, Callable[[str], str]]:
+    return {
+        "env": partial(_from_environment, environ=environ),
+        "file": partial(_from_file, base_dir),
+        "cmd": partial(_from_command, base_dir, environ),
+    }
 
 
 def _from_environment(name: str, environ: Mapping[str, str]) -> str:
@@ -148,6 +169,20 @@ def _from_file(base_dir: Path, name: str) -> str:
     if "\0" in text:
         raise LookupError(f"The file {name} holds a NUL character, which no environment takes.", fix)
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def _from_command(base_dir: Path, environ: Mapping[str, str], command: str) -> str:
+    key = (command, base_dir)
+    if key not in _SAID:
+        try:
+            said = output(command, base_dir, environ, LONGEST).decode()
+        except UnicodeDecodeError:
+            said = "\0"
+        if "\0" in said:
+            detail = f"What the command {command!r} writes is not UTF-8 text that an environment takes."
+            raise LookupError(detail, "Name a command that writes only the secret.")
+        _SAID[key] = said.removesuffix("\n").removesuffix("\r")
+    return _SAID[key]
 
 
 def _open_to_all(path: Path) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpuplan.intent.planfile import Mig, Nodes, PlanFile, Slice
+from gpuplan.intent.planfile import Mig, PlanFile, Slice
+from gpuplan.intent.stated import Nodes
 from gpuplan.model.inventory import Host
 
 

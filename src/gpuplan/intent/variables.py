@@ -1,4 +1,4 @@
-"""Variables and references: `${var.NAME}` is filled in, `${env:…}` and `${file:…}` are kept where secrets may stand."""
+"""Variables and references: `${var.NAME}` is filled in, `${env:…}`, `${file:…}` and `${cmd:…}` are kept for env."""
 
 from __future__ import annotations
 
@@ -160,11 +160,13 @@ class _Text:
 
     def _replaced(self, match: re.Match[str]) -> str:
         escaped, inside, closed = match.groups()
-        secret = inside.startswith(("env:", "file:"))
+        secret = inside.startswith(("env:", "file:", "cmd:"))
         if escaped:
             if secret and self._secrets:
                 self._fault(
-                    "A reference cannot be escaped here", match, "In env, ${env:…} and ${file:…} are always secrets."
+                    "A reference cannot be escaped here",
+                    match,
+                    "In env, ${env:…}, ${file:…} and ${cmd:…} are always secrets.",
                 )
             return match[0][1:]
         if not closed:
@@ -177,13 +179,12 @@ class _Text:
                 "A secret stands where it would be shown", match, detail, "Secrets may stand in env values only."
             )
         elif secret and not inside.partition(":")[2]:
-            self._fault(
-                "A secret has no name", match, f"{match[0]} names nothing.", "Write ${env:NAME} or ${file:PATH}."
-            )
+            fix = "Write ${env:NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}."
+            self._fault("A secret has no name", match, f"{match[0]} names nothing.", fix)
         elif inside.startswith("var."):
             return self._variable(inside.removeprefix("var."), match)
         elif not secret:
-            detail = f"{match[0]} is neither ${{var.NAME}}, nor ${{env:NAME}}, nor ${{file:PATH}}."
+            detail = f"{match[0]} is none of ${{var.NAME}}, ${{env:NAME}}, ${{file:PATH}} and ${{cmd:PROGRAM}}."
             self._fault("A reference is unknown", match, detail, "Write $${ for a plain ${.")
         return match[0]
 

@@ -67,6 +67,10 @@ class Hands(Protocol):
         """The text behind a secret reference, for the one call that needs it."""
         ...
 
+    def seal(self, *texts: str) -> str:
+        """The keyed digest by which a later look recognises a secret; its key stays in the node's record."""
+        ...
+
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about, so that it is known if the act is cut off.
 
@@ -107,6 +111,8 @@ class Room(Generic[Observed]):
     disk that is too small, so that nothing is interrupted for what cannot be finished."""
     also: tuple[str, ...] = ()
     """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
+    asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()
+    """Images whose registries are to be asked before it compares: only what the plan file states that of."""
 
     def compare(self, desired: Sequence[Desired], snapshot: Snapshot, circumstances: Circumstances) -> Comparison:
         """Read and diff in one go: what the flow calls, since it need not know what a room observes."""

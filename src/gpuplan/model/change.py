@@ -95,6 +95,7 @@ class Change:
     """The resource whose change forces this one, where it is not its own."""
     steps: tuple[Step, ...] = ()
     origin: Origin | None = None
+    """Set by the room where it knows better than the digests of specs: a secret that was rotated is no drift."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ class Unmanaged:
     """The wanted resource that cannot be made because of it; the guard of that name refuses."""
     guard: str = ""
     """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
+    sees: tuple[Address, ...] = ()
+    """GPUs and slices of this plan file that a container which runs could compute on: isolation is broken."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Record:
     resources: Mapping[Address, Recorded] = field(default_factory=dict)
     remembered: Mapping[Address, JsonObject] = field(default_factory=dict)
     """What the rooms asked to be remembered of a resource or part, such as where a slice was placed."""
+    key: str = field(default="", repr=False)
+    """The random key of the keyed digests of secrets, made on the first need; it lies only here, readable by root."""
     bystanders: tuple[str, ...] = ()
     """What gpuplan did not make but saw at the end of the last apply, as `kind/name`."""
 

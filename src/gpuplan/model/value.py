@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,11 @@ def canonical(value: Json) -> str:
 def digest(value: Json) -> str:
     """SHA-256 of the canonical JSON, in hexadecimal (64 characters)."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def keyed_digest(key: str, *texts: str) -> str:
+    """HMAC-SHA256 over texts, in hexadecimal, cut to 128 bits: by it a text is recognised by whoever has the key."""
+    return hmac.new(key.encode(), canonical(list(texts)).encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def as_object(value: Json) -> JsonObject:

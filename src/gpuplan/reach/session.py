@@ -14,11 +14,13 @@ from gpuplan.model.value import JsonObject
 if TYPE_CHECKING:
     import docker
 
-PROBES = ("host", "gpu", "docker", "triton", "repository", "record", "others")
+PROBES = ("host", "gpu", "docker", "access", "toolkit", "triton", "repository", "record", "others")
 DEADLINES: Mapping[str, float] = {
     "host": 5.0,
     "gpu": 20.0,
     "docker": 20.0,
+    "access": 10.0,
+    "toolkit": 5.0,
     "triton": 20.0,
     "repository": 120.0,
     "record": 5.0,
@@ -34,6 +36,8 @@ class Question:
     plan: str
     probes: Sequence[str] = PROBES
     deadlines: Mapping[str, float] = field(default_factory=lambda: DEADLINES)
+    images: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Node → images whose registries are asked as well, through that node's engine; the agent is not told of them."""
 
 
 class Session(Protocol):

@@ -115,7 +115,8 @@ def _slices(state: NodeState, index: int) -> list[Device]:
 
 
 def _named(state: NodeState, name: str) -> list[Device]:
-    """By UUID, by index (`0`), or by the position of a slice on its GPU (`0:1`)."""
+    """By UUID, by index (`0`), or by the position of a slice on its GPU (`0:1`), each also as a name of CDI."""
+    name = name.removeprefix("nvidia.com/gpu=")
     for index, gpu in enumerate(state.gpus):
         slices = _slices(state, index)
         if name in (gpu.uuid, str(index)):

@@ -9,6 +9,7 @@ from gpuplan.simulation.engine.lifecycle import boot
 from gpuplan.simulation.hardware import board_of
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.store import Store
+from gpuplan.simulation.toolkit import refresh
 
 
 def reboot(store: Store, node: str) -> None:
@@ -25,4 +26,5 @@ def reboot(store: Store, node: str) -> None:
             gpu.instances.clear()
             gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
             gpu.ecc, gpu.power_limit_mw, gpu.compute_mode = gpu.ecc_pending, 0, 0
+        refresh(state)
         boot(state, Machine(node, store.root))

@@ -74,6 +74,16 @@ class Process:
 
 
 @dataclass
+class Listener:
+    """A process of the node that listens on a TCP port; tests and demos put it there."""
+
+    pid: int
+    name: str
+    port: int
+    address: str = "0.0.0.0"  # noqa: S104 - told, not bound
+
+
+@dataclass
 class Image:
     """One image of the engine."""
 
@@ -107,6 +117,17 @@ class LogLine:
 
 
 @dataclass
+class Network:
+    """A network that somebody made on the node."""
+
+    id: str
+    name: str
+    driver: str
+    created: float
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Container:
     """One container. `config` and `host_config` are what inspect shows, defaults filled in."""
 
@@ -126,7 +147,11 @@ class Container:
     address: str = ""
     endpoint: str = ""
     ports: list[Port] = field(default_factory=list)
+    networks: dict[str, list[str]] = field(default_factory=dict)
+    """Name of each network that it is on → further names for it there."""
     stopped_by_hand: bool = False
+    cut_off: bool = False
+    """Its control group lets it open no GPU device file any more."""
     ends_at: float | None = None
     """When its process ends by itself, or is tried again where the status is restarting."""
     ends_with: int = 0
@@ -234,12 +259,17 @@ class NodeState:
     """Source of every identity on the node, so that a demo gives the same UUIDs each time."""
     gpus: list[Gpu] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
+    listeners: list[Listener] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     virtualization: str = "none"
     """As in a snapshot; a GPU that is passed through cannot be reset."""
+    cdi: dict[str, list[str]] = field(default_factory=dict)
+    """Path of a CDI specification → the device names that it lists."""
     modules: list[str] = field(default_factory=list)
     """Kernel modules that are loaded beside the usual ones."""
     images: list[Image] = field(default_factory=list)
+    networks: list[Network] = field(default_factory=list)
+    """Those that somebody made, beside the engine's own three."""
     containers: dict[str, Container] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
     servers: dict[str, Server] = field(default_factory=dict)

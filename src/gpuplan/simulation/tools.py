@@ -1,4 +1,4 @@
-"""The programs of a simulated node that the agent runs: nvidia-smi, which resets a GPU, and systemctl."""
+"""The programs of a simulated node that the agent runs: nvidia-smi, nvidia-ctk and systemctl."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gpuplan.simulation.devices import processes
 from gpuplan.simulation.hardware import board_of
 from gpuplan.simulation.state import Gpu, NodeState, Service
 from gpuplan.simulation.store import Store
+from gpuplan.simulation.toolkit import generate, kind
 
 _REFUSED = "The following GPUs could not be reset:\n  GPU {}: {}\n"
 
@@ -21,6 +22,12 @@ def run(store: Store, argv: Sequence[str]) -> tuple[int, str]:
     match tuple(argv):
         case ("nvidia-smi", "--gpu-reset", "-i", uuid):
             return _reset(store, uuid)
+        case ("nvidia-smi", "-L"):
+            return 0, "".join(f"GPU {at}: {gpu.board} (UUID: {gpu.uuid})\n" for at, gpu in enumerate(store.read().gpus))
+        case ("nvidia-ctk", "cdi", "generate", output) if kind(store.read()) != "none":
+            with store.write() as state:
+                generate(state, output.removeprefix("--output="))
+            return 0, ""
         case ("systemctl", "is-active" | "stop" | "start" as verb, "--", name):
             return _service(store, verb, name.removesuffix(".service"))
         case _:

@@ -16,9 +16,11 @@ from gpuplan.simulation.engine.http import Request
 from gpuplan.simulation.engine.routes import Engine
 from gpuplan.simulation.engine.system import KERNEL
 from gpuplan.simulation.faults import Faults
+from gpuplan.simulation.listening import listening
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.nvml import SimulatedNvml
 from gpuplan.simulation.store import Store
+from gpuplan.simulation.toolkit import device_access, toolkit
 from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.triton.serve import Servers
 
@@ -83,6 +85,7 @@ class SimulatedWorld(World):
             "uid": 0,
             "modules": sorted({*_MODULES, *state.modules}),
             "hypervisor": state.virtualization in ("passthrough", "vgpu"),
+            "listening": list(listening(state)),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:
@@ -104,6 +107,15 @@ class SimulatedWorld(World):
             index: sorted({*(one.pid for one in processes(state) if one.device.gpu == index), *services})
             for index in range(len(state.gpus))
         }
+
+    def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
+        """What each container may do with the device files that it has."""
+        state = self._store.read()
+        return {name: device_access(state, state.containers[name]) for name in pids if name in state.containers}
+
+    def toolkit(self) -> dict[str, object]:
+        """The value of the toolkit probe."""
+        return toolkit(self._store.read())
 
     def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
         """A program of the node; none of them takes its time."""

@@ -63,6 +63,9 @@ def _node(node: NodeFindings) -> Iterator[Block]:
         yield paragraph("pending, the plan file is ahead of what was applied:", "  ")
     for address in node.pending:
         yield paragraph(within(node.node, address), "      ")
+        fields = [field for change in node.rotated if change.address == address for field in change.fields]
+        if fields:
+            yield Fields([_field_row(field) for field in fields], indent=10)
     yield from left_alone(node.node, node.unmanaged)
     yield from not_read(node.node, node.unknown)
 

@@ -76,6 +76,7 @@ def _findings(node: NodeFindings) -> JsonObject:
             for each in node.drift
         ],
         "pending": [str(address) for address in node.pending],
+        "rotated": [change(each) for each in node.rotated],
         "unmanaged": [unmanaged(each) for each in node.unmanaged],
         "unknown": [unknown(each) for each in node.unknown],
         "suppressed": node.suppressed,

@@ -53,7 +53,7 @@ class Bench:
         bound = self.gpus if bindings is None else bindings
         return ROOM.compare(
             desired,
-            self.session.ask(Question(PLAN, ("gpu", "docker"))),
+            self.session.ask(Question(PLAN, ROOM.probes)),
             Circumstances(
                 self.node,
                 PLAN,
@@ -87,6 +87,13 @@ class Bench:
     def names(self) -> Mapping[str, str]:
         """Every container's name and state."""
         return {each["Names"][0].strip("/"): each["State"] for each in self.engine.containers(all=True)}
+
+    def networks(self, *names: str) -> None:
+        """Make those that are not there."""
+        there = {each["Name"] for each in self.engine.networks()}
+        for name in names:
+            if name not in there:
+                self.engine.create_network(name)
 
     def clear(self) -> None:
         for each in self.engine.containers(all=True):

@@ -24,10 +24,13 @@ from tests.kinds.container.node import checked, snapshot
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 KEYS = (
     *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
-    *("bindings", "disturbed", "recorded", "remembered", "secrets", "expect"),
+    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "registry", "replace", "expect"),
+    *("access", "toolkit", "info", "version", "networks", "listening", "processes"),
 )
+TOLD = ("access", "toolkit", "info", "version", "registry", "networks", "listening", "processes")
+"""What a node says of itself beside its containers and images."""
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
-CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause")
+CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause", "origin")
 BOUND = {"a100-0": "GPU-a", "a100-0/cls-a": "MIG-a1", "a100-0/cls-b": "MIG-a2", "a100-1": "GPU-b"}
 PAUSE = {"tags": ["lab/pause:1"]}
 CUT = {
@@ -74,6 +77,7 @@ def load(path: Path) -> Case:
         "prod",
         run="r1" if recorded else "",
         resources={each.address: Recorded(each.digest, each.spec, each.needs) for each in recorded},
+        key=stated.get("key", ""),
         remembered={Address("n", *name.split("/", 1)): fact for name, fact in stated.get("remembered", {}).items()},
     )
     circumstances = Circumstances(
@@ -83,6 +87,7 @@ def load(path: Path) -> Case:
         bindings={_gpu(name): _bound(name, uuid) for name, uuid in stated.get("bindings", BOUND).items()},
         disturbed={_disturbed(name): why for name, why in stated.get("disturbed", {}).items()},
         secrets={reference: Secret(reference, text) for reference, text in stated.get("secrets", {}).items()},
+        replace=tuple(stated.get("replace", ())),
     )
     look = snapshot(
         [{"plan": "prod", **each} for each in stated.get("containers", [])],
@@ -90,6 +95,7 @@ def load(path: Path) -> Case:
         default_runtime=stated.get("default_runtime", "runc"),
         docker_error=stated.get("docker_error"),
         gpu_error=stated.get("gpu_error"),
+        told={key: stated[key] for key in TOLD if key in stated},
     )
     expect = checked(stated["expect"], EXPECT_KEYS)
     for change in expect.get("changes", {}).values():
@@ -105,6 +111,7 @@ def told(case: Case) -> Mapping[str, Any]:
         "unmanaged": [
             {
                 "what": each.what,
+                **({"sees": [part.name for part in each.sees]} if each.sees else {}),
                 **({"guard": each.guard, "in_the_way_of": str(each.in_the_way_of)} if each.guard else {}),
             }
             for each in comparison.unmanaged
@@ -122,6 +129,7 @@ def _change(change: Change) -> Mapping[str, Any]:
         "reasons": list(change.reasons),
         "interrupts": list(change.interrupts),
         "cause": str(change.cause or ""),
+        "origin": change.origin.value if change.origin else "",
     }
 
 

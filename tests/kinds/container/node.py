@@ -34,6 +34,8 @@ GPUS = [
     },
 ]
 """GPU 0 with two slices, GPU 1 whole."""
+TOOLS = ("nvidia-container-runtime-hook", "nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-ctk")
+NOTHING: Mapping[str, Any] = {}
 
 
 def checked(stated: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -48,9 +50,10 @@ def an_id(text: str) -> str:
 
 def image(stated: Mapping[str, Any]) -> Mapping[str, Any]:
     """An image: `tags`, `digests`, and `config` laid over the recorded one; `of` sets its id."""
-    checked(stated, ("of", "tags", "digests", "config"))
+    checked(stated, ("of", "tags", "digests", "config", "architecture"))
     raw = copy.deepcopy(IMAGE)
     raw["Id"] = f"sha256:{an_id(stated.get('of') or (stated['tags'] or stated['digests'])[0])}"
+    raw["Architecture"] = stated.get("architecture", raw["Architecture"])
     raw["RepoTags"] = stated.get("tags", [])
     raw["RepoDigests"] = stated.get("digests", [])
     raw["Config"] |= stated.get("config", {})
@@ -59,7 +62,10 @@ def image(stated: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def container(stated: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """A container: what a case states, over the recorded one merged with its image, as the engine does at creation."""
-    checked(stated, ("name", "of", "image", "plan", "role", "labels", "env", "state", "restarts", "config", "host"))
+    checked(
+        stated,
+        ("name", "of", "image", "plan", "role", "labels", "env", "state", "restarts", "config", "host", "networks"),
+    )
     raw = copy.deepcopy(CONTAINER)
     named = stated.get("image", "lab/pause:1")
     made_of = next(
@@ -80,7 +86,26 @@ def container(stated: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) ->
     raw["Config"]["Env"] = [f"{name}={value}" for name, value in overlay.items()] + kept
     raw["Config"] |= stated.get("config", {})
     raw["HostConfig"] |= stated.get("host", {})
+    if "networks" in stated:
+        attached = {name: {"Aliases": aliases} for name, aliases in stated["networks"].items()}
+        raw["NetworkSettings"] = {**raw["NetworkSettings"], "Networks": attached}
     return raw
+
+
+def access(stated: Mapping[str, Any]) -> Probe:
+    """The access probe: container by name → `nodes` and `denied`; or an `error` of the whole probe."""
+    if "error" in stated:
+        return Probe(error=ProbeError(**stated["error"]))
+    return Probe({"containers": {an_id(name): told for name, told in stated.items()}})
+
+
+def toolkit(stated: Mapping[str, Any]) -> Probe:
+    """The toolkit probe: `tools` that are installed, `cdi` specifications, `char_links`; or an `error`."""
+    checked(stated, ("tools", "cdi", "char_links", "error"))
+    if "error" in stated:
+        return Probe(error=ProbeError(**stated["error"]))
+    tools = {name: f"/usr/bin/{name}" if name in stated.get("tools", ()) else None for name in TOOLS}
+    return Probe({"tools": tools, "cdi": stated.get("cdi", []), "char_links": stated.get("char_links")})
 
 
 def snapshot(
@@ -90,19 +115,26 @@ def snapshot(
     default_runtime: str = "runc",
     docker_error: Mapping[str, str] | None = None,
     gpu_error: Mapping[str, str] | None = None,
+    told: Mapping[str, Any] = NOTHING,
 ) -> Snapshot:
     raw_images = [image(each) for each in images]
     raw_containers = [container(each, raw_images) for each in containers]
     docker = {
-        "version": {"ApiVersion": "1.41"},
-        "info": {"DefaultRuntime": default_runtime},
+        "version": {"ApiVersion": "1.41", "Version": told.get("version", "20.10.24")},
+        "info": {"DefaultRuntime": default_runtime, **told.get("info", {})},
         "containers": raw_containers,
         "images": raw_images,
+        "networks": [{"Name": name, "Id": identity} for name, identity in told.get("networks", {}).items()],
     }
+    gpus = [{**gpu, "processes": told.get("processes", {}).get(gpu["index"], [])} for gpu in GPUS]
     return Snapshot(
         "n",
         {
             "docker": Probe(error=ProbeError(**docker_error)) if docker_error else Probe(docker),
-            "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": GPUS}),
+            "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": gpus}),
+            **({"host": Probe({"listening": told["listening"]})} if "listening" in told else {}),
+            **({"access": access(told["access"])} if "access" in told else {}),
+            **({"registry": Probe({"images": told["registry"]})} if "registry" in told else {}),
+            **({"toolkit": toolkit(told["toolkit"])} if "toolkit" in told else {}),
         },
     )

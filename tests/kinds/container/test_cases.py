@@ -17,7 +17,7 @@ def test_case(path: Path) -> None:
     case = load(path)
     expected = {**NOTHING, **case.expect}
     expected["changes"] = {
-        name: {"fields": {}, "reasons": [], "interrupts": [], "cause": "", **change}
+        name: {"fields": {}, "reasons": [], "interrupts": [], "cause": "", "origin": "", **change}
         for name, change in expected["changes"].items()
     }
     assert told(case) == expected

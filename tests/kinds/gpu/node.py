@@ -283,6 +283,9 @@ class Node:
     def secret(self, reference: str) -> str:
         raise NotImplementedError("the gpu room has no secrets")
 
+    def seal(self, *texts: str) -> str:
+        raise NotImplementedError("the gpu room has no secrets")
+
 
 def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, Any]:
     profile = board.profile(stated["profile"])

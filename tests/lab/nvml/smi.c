@@ -1,4 +1,4 @@
-/* nvidia-smi, as far as NVML does not go: the reset of one GPU. */
+/* nvidia-smi, as far as NVML does not go: the reset of one GPU; and the list of devices. */
 #include "state.h"
 
 #include <stdio.h>
@@ -33,11 +33,29 @@ static int reset(struct state *state, struct gpu *gpu)
     return state_save(state) == NVML_SUCCESS ? 0 : REFUSED;
 }
 
+static int list(void)
+{
+    struct state state;
+    if (state_load(&state, READ) != NVML_SUCCESS)
+        return puts("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."), 9;
+    for (unsigned int i = 0; i < state.gpu_count; i++) {
+        printf("GPU %u: %s (UUID: %s)\n", state.gpus[i].index, state.gpus[i].board->catalog_name, state.gpus[i].uuid);
+        unsigned int place = 0;
+        for (unsigned int c = 0; c < state.compute_instance_count; c++)
+            if (state.compute_instances[c].gpu == state.gpus[i].index)
+                printf("  MIG Device %u: (UUID: %s)\n", place++, state.compute_instances[c].uuid);
+    }
+    state_close(&state);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct state state;
+    if (argc == 2 && strcmp(argv[1], "-L") == 0)
+        return list();
     if (argc != 4 || strcmp(argv[1], "--gpu-reset") != 0 || strcmp(argv[2], "-i") != 0) {
-        fputs("usage: nvidia-smi --gpu-reset -i UUID\n", stderr);
+        fputs("usage: nvidia-smi -L | nvidia-smi --gpu-reset -i UUID\n", stderr);
         return 2;
     }
     nvmlReturn_t refused = state_load(&state, WRITE);

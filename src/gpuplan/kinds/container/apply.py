@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from gpuplan.kinds.container.acts.beside import take_over
 from gpuplan.kinds.container.acts.bring import bring, take_away
+from gpuplan.kinds.container.acts.cdi import regenerate
+from gpuplan.kinds.container.acts.drain import drain
 from gpuplan.kinds.container.acts.lifecycle import Making, make, remove, start, update
 from gpuplan.kinds.container.acts.standing import discard, halt, named
 from gpuplan.kinds.container.images import Wish
@@ -25,9 +28,15 @@ def apply(step: Step, hands: Hands) -> Memory:
     return _ACTS[step.name](step, hands)
 
 
+def _regenerate(step: Step, hands: Hands) -> Memory:
+    regenerate(texts(step.arguments["paths"]), step.address, hands)
+    return ()
+
+
 def _bring(step: Step, hands: Hands) -> Memory:
     stated = step.arguments
-    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]))
+    ids = texts(stated.get("ids"))
+    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids)
     return bring(wish, step.address, hands)
 
 
@@ -38,6 +47,7 @@ def _take_away(step: Step, hands: Hands) -> Memory:
 def _stop(step: Step, hands: Hands) -> Memory:
     container = str(step.arguments["id"])
     if (found := named(container, step.address, hands)) is not None:
+        drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, hands)
         halt(found, step.address, hands)
     after = named(container, step.address, hands)
     if after is not None and after.busy:
@@ -48,6 +58,11 @@ def _stop(step: Step, hands: Hands) -> Memory:
 
 def _make(step: Step, hands: Hands) -> Memory:
     make(_making(step, hands))
+    return ()
+
+
+def _take_over(step: Step, hands: Hands) -> Memory:
+    take_over(_making(step, hands))
     return ()
 
 
@@ -77,15 +92,18 @@ def _remove(step: Step, hands: Hands) -> Memory:
 def _making(step: Step, hands: Hands) -> Making:
     gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
     spec = from_json(as_object(step.arguments["spec"]))
-    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, hands)
+    by_cdi = step.arguments.get("cdi") is True
+    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, hands, by_cdi)
 
 
 _ACTS: Mapping[str, Callable[[Step, Hands], Memory]] = {
+    "regenerate": _regenerate,
     "bring": _bring,
     "take-away": _take_away,
     "stop": _stop,
     "create": _make,
     "replace": _make,
+    "take-over": _take_over,
     "start": _start,
     "update": _update,
     "tidy": _tidy,

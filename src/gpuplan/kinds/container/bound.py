@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.labels import DEVICES
 from gpuplan.model.address import Address
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
@@ -75,6 +76,8 @@ def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[Field
 
 
 def _has(live: Live, observed: Observed) -> frozenset[str]:
+    if made_with := live.labels.get(DEVICES):
+        return frozenset(made_with.split(","))
     return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 

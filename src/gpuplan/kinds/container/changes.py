@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from gpuplan.kinds.container.bound import held
 from gpuplan.kinds.container.canonical import shown, wanted_fields
@@ -17,13 +18,15 @@ from gpuplan.kinds.container.steps import (
     replace_step,
     start_step,
     stop_step,
+    take_over_step,
     tidy_step,
     update_step,
 )
 from gpuplan.kinds.container.strangers import held_ports
+from gpuplan.kinds.container.tags import moved
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
-from gpuplan.model.change import Action, Change, FieldChange, Step
+from gpuplan.model.change import Action, Change, FieldChange, Origin, Step
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.value import Later
 
@@ -66,11 +69,17 @@ def follow(
     disturbance = _disturbance(wanted, circumstances)
     fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
     reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
-    if disturbance is None and not fields:
+    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
+    if disturbance is None and not fields and not forced:
         return None
-    if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
+    if forced or disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
         holds = held(live, observed, circumstances)
-        return _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        fields = (*_newer_image(wanted, live, observed), *fields)
+        reasons = (*reasons, *(["--replace names it"] if forced else []))
+        change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
+        pending = (found.pending or asked) and not (extra or disturbance)
+        return replace(change, origin=Origin.PENDING) if pending else change
     return _updated(wanted, fields, reasons, live, extra)
 
 
@@ -89,6 +98,15 @@ def remove(role: str, ours: Sequence[Live], observed: Observed, circumstances: C
         disturbs={address: f"container {role} is removed"},
         steps=(remove_step(address, ports, dict.fromkeys((*needs, *images_of(ours, observed)))),),
     )
+
+
+def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldChange, ...]:
+    """The image that a container gets with its replacement, where its tag has moved on."""
+    found = moved(wanted.spec, live, observed)
+    if found is None:
+        return ()
+    before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
+    return (FieldChange("image", before, after),)
 
 
 def _in_place(change: FieldChange) -> bool:
@@ -119,19 +137,37 @@ def _replaced(
 ) -> Change:
     name = wanted.address.name
     follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
+    stops = disturbance is not None or not _takes_over(wanted, live)
+    why = [*reasons, *([disturbance[1]] if disturbance else []), *_how(wanted, live, stops)]
+    steps = (
+        (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
+        if stops
+        else (take_over_step(wanted, held_ports(live)),)
+    )
     return Change(
         wanted.address,
         Action.REPLACE,
         fields,
-        reasons=tuple(dict.fromkeys((*reasons, *([disturbance[1]] if disturbance else [])))),
-        interrupts=(f"container {name} stops",) if live.status == "running" else (),
+        reasons=tuple(dict.fromkeys(why)),
+        interrupts=(f"container {name} stops",) if stops and live.status == "running" else (),
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=disturbance[0] if disturbance and follows else None,
-        steps=(
-            *([stop_step(wanted, live, held_ports(live))] if live.busy else []),
-            replace_step(wanted),
-        ),
+        steps=steps,
     )
+
+
+def _takes_over(wanted: Wanted, live: Live) -> bool:
+    """True where the new one can start while the old one serves."""
+    return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
+
+
+def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+    """Whether there is a gap, where the plan file says that there should be none."""
+    if not stops:
+        return ("the new one takes over while the old one serves",)
+    if wanted.spec.start_first and live.busy:
+        return ("it stops before the new one starts in spite of update: start-first, since what it rests on changes",)
+    return ()
 
 
 def _updated(

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.bound import bind, comparable
-from gpuplan.kinds.container.canonical import live_fields
+from gpuplan.kinds.container.cdi import equipped, seen_specifications, to_regenerate, writer_missing
 from gpuplan.kinds.container.changes import create, follow, remove
+from gpuplan.kinds.container.conflicts import beyond_the_node, devices_in_use, networks_missing, ports_listened_on
 from gpuplan.kinds.container.differences import Before
 from gpuplan.kinds.container.images import canonical_name, find, images_of, to_bring, to_take_away
-from gpuplan.kinds.container.read import FAILED, OLD, Observed
+from gpuplan.kinds.container.livefields import live_fields
+from gpuplan.kinds.container.memory import no_room
+from gpuplan.kinds.container.preflight import gpus_refused, runtime_refused
+from gpuplan.kinds.container.read import FAILED, NEW, OLD, Observed
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
-from gpuplan.kinds.container.steps import Wanted
+from gpuplan.kinds.container.steps import TAKE_OVER, Wanted
 from gpuplan.kinds.container.strangers import names_taken, ports_taken, strangers
+from gpuplan.kinds.container.tags import image_impossible, registry_silent, tag_moved
 from gpuplan.kinds.container.unread import before_unread, spec_unread, unread, unresolved
 from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
@@ -36,15 +41,21 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     removals = [remove(role, [each for each in ours if each.role == role], observed, circumstances) for role in gone]
     changes = [*(verdict.change for verdict in verdicts if verdict.change), *removals]
     images = list(_images(verdicts, changes, observed, circumstances))
+    cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
     return Comparison(
-        changes=(*images, *changes),
-        unmanaged=tuple(strangers(observed, circumstances.plan)),
+        changes=(*images, *([cdi] if cdi else []), *changes),
+        unmanaged=tuple(strangers(observed, circumstances)),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
-        diagnostics=tuple(_impossible(verdicts, observed, circumstances.plan)),
+        diagnostics=(
+            *_impossible(verdicts, observed, circumstances.plan),
+            *_preflight(verdicts, cdi, ours, observed),
+            *_tags(verdicts, ours, observed),
+        ),
         rests_on={
             **{verdict.address: _seen(verdict.address.name, verdict.spec, observed) for verdict in verdicts},
             **{Address(observed.node, "container", role): _seen(role, None, observed) for role in gone},
             **{change.address: _seen_image(change.address.name, observed) for change in images},
+            **({cdi.address: seen_specifications(observed)} if cdi else {}),
         },
     )
 
@@ -73,6 +84,11 @@ class _Verdict:
         """True where the change set makes the container, of its image."""
         return self.change is not None and self.change.action in (Action.CREATE, Action.REPLACE)
 
+    @property
+    def takes_over(self) -> bool:
+        """True where a new container starts while the old one serves."""
+        return self.change is not None and any(step.name == TAKE_OVER for step in self.change.steps)
+
     def makes(self, address: Address) -> bool:
         """True where a step of the change makes that, which may be a part of the container."""
         return self.change is not None and any(address.covers(one) for step in self.change.steps for one in step.makes)
@@ -93,6 +109,7 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumsta
     current, extra = _current(desired.address.name, ours)
     leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
     wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else (), leaves)
+    wanted = equipped(wanted, observed.toolkit)
     if wanted.bound.missing:
         return _Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
     if current is None:
@@ -117,8 +134,10 @@ def _before(desired: Desired, recorded: Recorded | None) -> tuple[Before | None,
 def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, ...]]:
     """The container that stands for a name, and what else of it is there and has to go."""
     mine = [live for live in ours if live.role == name]
-    order = {name: 0, name + OLD: 1, name + FAILED: 3}
-    candidates = sorted(mine, key=lambda live: (order.get(live.name, 2), live.name))
+    order = {name: 0, name + OLD: 2, name + FAILED: 4}
+    if any(live.name == name + NEW and live.busy for live in mine):
+        order[name + NEW] = 1  # where nobody has the name, it has proven itself: it was about to take it
+    candidates = sorted(mine, key=lambda live: (order.get(live.name, 3), live.name))
     if not candidates or candidates[0].name == name + FAILED:
         return None, ()
     return candidates[0], tuple(live for live in candidates[1:] if live.name != name + FAILED)
@@ -147,24 +166,55 @@ def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> 
     yield from (verdict.warning for verdict in verdicts if verdict.warning)
     named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
     yield from names_taken(observed, plan, named)
-    yield from ports_taken(
-        observed, plan, [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
-    )
+    starting = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
+    yield from ports_taken(observed, plan, starting)
+    yield from ports_listened_on(observed, plan, starting)
+    yield from devices_in_use(observed, plan, starting)
+    yield from beyond_the_node(observed, starting)
+    yield from networks_missing(observed, [each.wanted for each in verdicts if each.wanted and each.made])
     for verdict in verdicts:
         if verdict.wanted and verdict.made:
-            yield from _image_missing(verdict.wanted, observed)
+            yield from image_impossible(verdict.wanted, observed)
+            yield from _no_room_for_two(verdict, observed, plan)
 
 
-def _image_missing(wanted: Wanted, observed: Observed) -> Iterator[Diagnostic]:
-    spec, address = wanted.spec, wanted.address
-    if spec.pull == "never" and not spec.archive and find(spec.image, observed.images) is None:
-        yield Diagnostic(
-            "An image is not on the node",
-            f"{spec.image} is not on {address.node}, and the plan file says pull: never.",
-            f"Bring it there (docker load, docker pull), or say pull: missing for {address.name}.",
-            where=wanted.desired.where,
-            address=str(address),
-        )
+def _tags(verdicts: Sequence[_Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
+    """Tags that have moved on under containers that stay as they are."""
+    for verdict in verdicts:
+        current, _ = _current(verdict.address.name, ours)
+        if verdict.wanted and current and not verdict.made:
+            yield from tag_moved(verdict.wanted, current, observed)
+            yield from registry_silent(verdict.wanted, observed)
+
+
+def _preflight(
+    verdicts: Sequence[_Verdict], cdi: Change | None, ours: Sequence[Live], observed: Observed
+) -> Iterator[Diagnostic]:
+    """Why containers that are to be started would not get their GPUs."""
+    starting = [(verdict.wanted, verdict.made) for verdict in verdicts if verdict.wanted and verdict.starts]
+    yield from gpus_refused([wanted for wanted, _ in starting], observed.toolkit)
+    yield from writer_missing(cdi, observed, making=any(wanted.specifications for wanted, _ in starting))
+    standing = [(wanted, _current(wanted.address.name, ours)[0]) for wanted, made in starting if not made]
+    runtimes = [(wanted, str(live.host_config.get("Runtime") or "")) for wanted, live in standing if live]
+    yield from runtime_refused(runtimes, observed.toolkit)
+
+
+def _no_room_for_two(verdict: _Verdict, observed: Observed, plan: str) -> Iterator[Diagnostic]:
+    """Devices on which a new container cannot compute beside the old."""
+    wanted = verdict.wanted
+    if wanted is None or not verdict.takes_over:
+        return
+    uuids = {str(uuid) for uuid in wanted.bound.devices.values()}
+    for live in observed.containers:
+        if (live.plan, live.role) == (plan, wanted.address.name):
+            for why in no_room(live.id, uuids, observed.memory):
+                yield Diagnostic(
+                    "Two containers do not fit on a GPU",
+                    f"{wanted.address.name} is to start beside the old one (update: start-first), but {why}.",
+                    f"State update: stop-first for {wanted.address.name}, or make room on {wanted.address.node}.",
+                    where=wanted.desired.where,
+                    address=str(wanted.address),
+                )
 
 
 def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
@@ -178,13 +228,14 @@ def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
 
 
 def _seen_container(live: Live, observed: Observed) -> Json:
-    fields = live_fields(live, None)
+    fields = live_fields(live)
     return {
         "id": live.id,
         "name": live.name,
         "status": live.status,
         "image": live.image_id,
         "limits": [fields[path] for path in ("restart", "memory", "cpus")],
+        "denied": list(observed.denied.get(live.id, ())),
         "gpus": sorted(requested(live.config, live.host_config, observed.default_runtime, observed.gpus)),
     }
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpuplan.kinds.container.access import access_lost
 from gpuplan.kinds.container.bound import Bound, compare_devices
-from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, image_fields, live_fields, shown, wanted_fields
-from gpuplan.kinds.container.images import canonical_name, find
+from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, Fields, image_fields, shown, wanted_fields
+from gpuplan.kinds.container.condition import state
+from gpuplan.kinds.container.livefields import live_fields, own_names, primary_network
 from gpuplan.kinds.container.read import Image, Observed, leftover
 from gpuplan.kinds.container.server import completion_flag
+from gpuplan.kinds.container.seals import Verdict, verdicts, words
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
+from gpuplan.kinds.container.tags import image_differs
 from gpuplan.kinds.ground.devices import environment
 from gpuplan.kinds.ground.docker import Live
-from gpuplan.kinds.ground.raw import texts
+from gpuplan.kinds.ground.raw import mapping, texts
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
-from gpuplan.model.value import Json, Secret
+from gpuplan.model.value import Json
 
-_DEFAULTS = {"restart": "no", "network": "bridge", "ipc": "private"}
+_UNLABELLED = "label=disable"
+_DEFAULTS: Mapping[str, Json] = {"restart": "no", "network": "bridge", "ipc": "private", "memory": 0}
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,13 @@ class Differences:
 
     fields: tuple[FieldChange, ...]
     reasons: tuple[str, ...]
+    rotated: frozenset[str] = frozenset()
+    """Paths of secrets that are others where gpuplan runs, and not on the node."""
+
+    @property
+    def pending(self) -> bool:
+        """True where nothing differs but secrets that were rotated: the node is as it was last applied."""
+        return bool(self.fields) and all(change.path in self.rotated for change in self.fields)
 
 
 def differences(
@@ -53,19 +65,22 @@ def differences(
     image = observed.image(live.image_id)
     found: list[FieldChange] = []
     reasons: list[str] = []
-    for change, words in (
+    for change, why in (
         _name(live),
-        _state(live),
-        _image(spec, live, observed),
+        state(live),
+        image_differs(spec, live, observed),
         compare_devices(bound, live, observed),
+        access_lost(live, observed.denied, observed.toolkit.systemd) if bound.devices else (None, ()),
     ):
         found.extend([change] if change else [])
-        reasons.extend(words)
+        reasons.extend(why)
     found.extend(_fields(spec, before.spec if before else None, live, observed))
     reasons.extend(_completion(spec, live))
-    env = compare_env(spec.env, before, live, image, circumstances.secrets)
+    secrets = verdicts(spec.env, live, circumstances.secrets, circumstances.record.key)
+    env = compare_env(spec.env, before, live, image, secrets)
     found.extend(sorted(env, key=lambda change: change.path))
-    return Differences(tuple(found), tuple(reasons))
+    rotated = frozenset(f"env.{name}" for name, each in secrets.items() if each.rotated)
+    return Differences(tuple(found), (*reasons, *words(secrets)), rotated)
 
 
 def compare_env(
@@ -73,7 +88,7 @@ def compare_env(
     before: Before | None,
     live: Live,
     image: Image | None,
-    secrets: Mapping[str, Secret],
+    secrets: Mapping[str, Verdict],
 ) -> Iterator[FieldChange]:
     """The differing variables. What the image brings counts as wanted where the plan file does not overlay it.
 
@@ -83,7 +98,8 @@ def compare_env(
     brought = environment(image.config) if image else {}
     for name, value in wanted.items():
         if not isinstance(value, str):
-            yield from _secret(name, has.get(name), secrets.get(value["secret"]))
+            if secrets[name].differs:
+                yield FieldChange(f"env.{name}", None, None, sensitive=True)
         elif has.get(name) != value:
             public = name not in has or has[name] == brought.get(name) or _plain_before(name, has[name], before, live)
             shown_before, shown_after = (has.get(name), value) if public else (None, None)
@@ -109,50 +125,25 @@ def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     return FieldChange("name", live.name, live.role), (why,)
 
 
-def _state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
-    if live.status == "running":
-        return None, ()
-    memory = ", out of memory" if live.oom_killed else ""
-    words = {
-        "created": "it was created and has not been started",
-        "paused": "it is paused",
-        "restarting": f"it is in a restart loop: {live.restarts} restarts, last exit code {live.exit_code}{memory}",
-    }.get(live.status, f"it ended with exit code {live.exit_code}{memory}")
-    error = (f"the engine says: {live.error.strip().splitlines()[-1]}",) if live.error.strip() else ()
-    return FieldChange("state", live.status, "running"), (words, *error)
-
-
-def _image(spec: ContainerSpec, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
-    same_name = canonical_name(live.image) == canonical_name(spec.image)
-    wanted = find(spec.image, observed.images)
-    if wanted is None:
-        return (None, ()) if same_name else (FieldChange("image", live.image, spec.image), ())
-    if wanted.id == live.image_id:
-        return None, ()
-    if not same_name:
-        return FieldChange("image", live.image, spec.image), ()
-    before, after = (f"{spec.image} ({_short(each)})" for each in (live.image_id, wanted.id))
-    return FieldChange("image", before, after), ("the tag moved: it names another image of this node now",)
-
-
-def _short(image_id: str) -> str:
-    return image_id.removeprefix("sha256:")[:12]
-
-
 def _fields(
     spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: Observed
 ) -> Iterator[FieldChange]:
     image = observed.image(live.image_id)
-    wanted = {**(image_fields(image, spec) if image else {}), **wanted_fields(spec)}
-    before = wanted_fields(recorded) if recorded else {}
-    has = live_fields(live, image)
-    for path, value in sorted(wanted.items()):
+    wanted = {**(image_fields(image, spec) if image else {}), **wanted_fields(spec, observed.networks)}
+    before = wanted_fields(recorded, observed.networks) if recorded else {}
+    has = _compared(spec, live_fields(live, observed.networks), live, observed)
+    brought = mapping(image.config.get("Labels")) if image else {}
+    wanted = {**{f"labels.{name}": str(value) for name, value in brought.items()}, **wanted}
+    given = own_names(live)
+    for path, stated in sorted(wanted.items()):
+        further = [alias for alias in texts(stated) if alias not in given]
+        value = further if path.startswith("networks.") else stated
         if has.get(path) != value and not (path == "command" and _as_good(spec, has[path], value)):
             yield FieldChange(path, shown(path, has.get(path)), shown(path, value))
     for path in sorted(has.keys() - wanted.keys()):
         owned = path.startswith(OWNED) and (image is not None or not path.startswith("labels."))
-        dropped = path in before and has[path] == before[path] != _DEFAULTS.get(path)
-        if owned or (dropped and (image is None or path not in FROM_IMAGE)):
+        dropped = path in before and has[path] == before[path] != _default(path, observed)
+        if owned or (dropped and (image is None or path.partition(".")[0] not in FROM_IMAGE)):
             yield FieldChange(path, shown(path, has[path]), None)
 
 
@@ -171,10 +162,22 @@ def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
     return (f"it runs with {off[0]}, and {spec.config_lacks}: state that, and the container stays",)
 
 
-def _secret(name: str, has: str | None, known: Secret | None) -> Iterator[FieldChange]:
-    """A secret that is not at hand is not compared."""
-    if has is None or (known is not None and known.reveal() != has):
-        yield FieldChange(f"env.{name}", None, None, sensitive=True)
+def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observed) -> Fields:
+    """Without what is said in another way, and what the engine adds by itself.
+
+    The network that a container was created on is one of its networks; and a container in a namespace of the node, or a
+    privileged one, gets label=disable (moby, daemon/create.go).
+    """
+    told = "network" if spec.networks else f"networks.{primary_network(live, observed.networks)}"
+    left = {path: value for path, value in fields.items() if path != told}
+    if fields.get("privileged") or "host" in (fields.get("pid"), fields.get("ipc")):
+        own = {_UNLABELLED} - set(spec.security_opt)
+        left["security_opt"] = [each for each in texts(fields.get("security_opt")) if each not in own]
+    return {path: value for path, value in left.items() if path != "security_opt" or value}
+
+
+def _default(path: str, observed: Observed) -> Json:
+    return observed.engine.log_driver if path == "logging.driver" else _DEFAULTS.get(path)
 
 
 def _plain_before(name: str, has: str, before: Before | None, live: Live) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 
 _VOLUME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]+$")
@@ -32,6 +33,8 @@ def ports_of(forms: Iterable[str | int]) -> Mapping[str, tuple[str, ...]]:
 def host_side(address: str, port: str) -> str:
     """The canonical text of one host side; ``0.0.0.0`` is what Docker takes where nothing is said."""
     shown = "" if port in ("", "0") else port
+    with suppress(ValueError):
+        address, shown = str(ip_address(address)) if address else "", str(int(shown)) if shown else ""
     if address in ANYWHERE:
         return shown
     return f"[{address}]:{shown}" if ":" in address else f"{address}:{shown}"

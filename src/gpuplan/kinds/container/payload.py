@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gpuplan.kinds.container import normal
+from gpuplan.kinds.container.canonical import health_check
 from gpuplan.kinds.container.forms import split_side
+from gpuplan.kinds.container.replacing import stops_within
 from gpuplan.kinds.container.shape import REPOSITORY, THEIRS, TRITON_PORT, ContainerSpec
 from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.model.value import Json, JsonObject
@@ -18,6 +21,8 @@ class Owner:
     plan: str
     name: str
     digest: str
+    seals: Mapping[str, str] = field(default_factory=dict)
+    """The label with the keyed digests of its secrets."""
 
 
 def payload(
@@ -37,14 +42,16 @@ def payload(
         "User": spec.user,
         "WorkingDir": spec.workdir,
         "Hostname": spec.hostname,
-        "StopTimeout": spec.stop_timeout,
+        "StopTimeout": stops_within(spec),
+        "Healthcheck": health_check(spec) or None,
+        "NetworkingConfig": _networking(spec),
     }
     return {**body, **_without_none(stated)}
 
 
 def labels(spec: ContainerSpec, owner: Owner) -> Mapping[str, str]:
     """The labels by which gpuplan knows its own (docs/architecture.md)."""
-    own = {PLAN: owner.plan, NAME: owner.name, DIGEST: owner.digest}
+    own = {PLAN: owner.plan, NAME: owner.name, DIGEST: owner.digest, **owner.seals}
     return {**own, TRITON: str(TRITON_PORT)} if spec.triton else own
 
 
@@ -79,14 +86,47 @@ def _host(spec: ContainerSpec, devices: Sequence[str], repository: str) -> JsonO
         "PortBindings": {inside: [_side(side) for side in sides] for inside, sides in spec.ports.items()} or None,
         "DeviceRequests": [_request(devices)] if devices else None,
         "RestartPolicy": restart_policy(spec.restart) if spec.restart is not None else None,
-        "NetworkMode": spec.network,
+        "NetworkMode": next(iter(spec.networks), spec.network),
+        "Dns": list(spec.dns) or None,
         "IpcMode": spec.ipc,
+        "PidMode": spec.pid,
         "ShmSize": spec.shm_size,
         "Ulimits": [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in spec.ulimits.items()] or None,
+        "Sysctls": dict(spec.sysctls) or None,
         "CapAdd": list(spec.cap_add) or None,
+        "CapDrop": list(spec.cap_drop) or None,
+        "SecurityOpt": list(spec.security_opt) or None,
+        "GroupAdd": list(spec.group_add) or None,
+        "Privileged": spec.privileged or None,
+        "ReadonlyRootfs": spec.read_only or None,
+        "Init": spec.init,
+        "Devices": [_device(path, device) for path, device in spec.host_devices.items()] or None,
+        "Tmpfs": dict(spec.tmpfs) or None,
+        "LogConfig": _logging(spec),
         "ExtraHosts": [f"{name}:{address}" for name, address in spec.extra_hosts.items()] or None,
     }
     return {**_without_none(stated), **limits(spec)}
+
+
+def _networking(spec: ContainerSpec) -> JsonObject | None:
+    """The first network alone: an engine before API 1.44 refuses several at creation, so the others follow."""
+    first = next(iter(spec.networks), None)
+    return {"EndpointsConfig": {first: _endpoint(spec.networks[first])}} if first else None
+
+
+def _endpoint(aliases: Sequence[str]) -> JsonObject:
+    """How a container is on one of its networks."""
+    return {"Aliases": list(aliases)} if aliases else {}
+
+
+def _logging(spec: ContainerSpec) -> JsonObject | None:
+    log = spec.logging
+    return {"Type": log.driver or "", "Config": dict(log.options)} if log.driver or log.options else None
+
+
+def _device(path: str, device: str) -> JsonObject:
+    on_node, permissions = normal.split_device(device)
+    return {"PathOnHost": on_node, "PathInContainer": path, "CgroupPermissions": permissions}
 
 
 def _request(devices: Sequence[str]) -> JsonObject:

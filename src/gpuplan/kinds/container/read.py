@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuplan.kinds.container.access import read_access
+from gpuplan.kinds.container.memory import Device, devices
+from gpuplan.kinds.container.node import Listener, Process, read_listeners, read_processes
+from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
-from gpuplan.kinds.ground.raw import mapping, mappings, texts
+from gpuplan.kinds.ground.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.model.snapshot import ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 
-OLD, FAILED = ".gpuplan-old", ".gpuplan-failed"
-"""Endings of what a replacement keeps: the one before, and the one that did not come up."""
+OLD, NEW, FAILED = ".gpuplan-old", ".gpuplan-new", ".gpuplan-failed"
+"""Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64el": "ppc64le"}
+"""Names of the kernel for what images name otherwise."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,30 @@ class Image:
     tags: tuple[str, ...]
     digests: tuple[str, ...]
     config: JsonObject
+    architecture: str = ""
+    """As images name it: amd64, arm64; empty where the engine does not say."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the engine says of itself and its node; empty and 0 where it does not."""
+
+    log_driver: str = ""
+    architecture: str = ""
+    """As images name it: amd64, arm64."""
+    memory: int = 0
+    """Bytes of the node's main memory."""
+    cpus: int = 0
+    containerd_store: bool = False
+    """True where images lie in containerd's store, which calls them by their manifests."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a registry said of a tag: the digest that it means now, or why it is not known."""
+
+    digest: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,7 +63,19 @@ class Observed:
     containers: tuple[Live, ...] = ()
     images: tuple[Image, ...] = ()
     gpus: Gpus = field(default_factory=Gpus)
+    registry: Mapping[str, Said] = field(default_factory=dict)
+    """Image as the plan file names it → what its registry says of it, for those that the plan file has asked."""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """Id of each network of the node → its name; empty where the engine was not asked for them."""
+    engine: Engine = field(default_factory=Engine)
     default_runtime: str = "runc"
+    toolkit: Toolkit = field(default_factory=Toolkit)
+    denied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Container → GPU device files that it has and may not open any more."""
+    memory: Mapping[str, Device] = field(default_factory=dict)
+    """Of each GPU and slice, by UUID."""
+    listeners: tuple[Listener, ...] = ()
+    processes: tuple[Process, ...] = ()
     error: ProbeError | None = None
     """Why nothing is known of the containers."""
 
@@ -54,6 +97,16 @@ def read(snapshot: Snapshot) -> Observed:
             containers=containers(probe.value),
             images=tuple(map(_image, mappings(value.get("images")))),
             gpus=gpus,
+            registry=_registry(snapshot),
+            memory=devices(snapshot),
+            networks={
+                str(each.get("Id") or ""): str(each.get("Name") or "") for each in mappings(value.get("networks"))
+            },
+            engine=_engine(mapping(value.get("info"))),
+            toolkit=read_toolkit(snapshot),
+            denied=read_access(snapshot),
+            listeners=read_listeners(snapshot),
+            processes=read_processes(snapshot),
             default_runtime=str(mapping(value.get("info")).get("DefaultRuntime") or "runc"),
         )
     except (KeyError, TypeError, ValueError) as fault:
@@ -62,7 +115,28 @@ def read(snapshot: Snapshot) -> Observed:
 
 def leftover(live: Live) -> bool:
     """True for what an interrupted or failed replacement left."""
-    return live.name.endswith((OLD, FAILED))
+    return live.name.endswith((OLD, NEW, FAILED))
+
+
+def _engine(info: JsonObject) -> Engine:
+    machine = str(info.get("Architecture") or "")
+    return Engine(
+        log_driver=str(info.get("LoggingDriver") or ""),
+        architecture=_ARCHITECTURES.get(machine, machine),
+        memory=whole(info.get("MemTotal")),
+        cpus=whole(info.get("NCPU")),
+        containerd_store=any(
+            "io.containerd.snapshotter.v1" in texts(pair) for pair in sequence(info.get("DriverStatus"))
+        ),
+    )
+
+
+def _registry(snapshot: Snapshot) -> Mapping[str, Said]:
+    said = mapping(mapping(snapshot.probe("registry").value).get("images"))
+    return {
+        name: Said(str(mapping(each).get("digest") or ""), str(mapping(each).get("problem") or ""))
+        for name, each in said.items()
+    }
 
 
 def _image(raw: JsonObject) -> Image:
@@ -71,4 +145,5 @@ def _image(raw: JsonObject) -> Image:
         tags=texts(raw.get("RepoTags")),
         digests=texts(raw.get("RepoDigests")),
         config=mapping(raw.get("Config") or raw.get("ContainerConfig")),
+        architecture=str(raw.get("Architecture") or ""),
     )

@@ -27,13 +27,52 @@ EnvValue = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Readiness:
-    """When the container counts as ready; at most one of http, tcp and exec."""
+    """When the container counts as ready; at most one of http, tcp, exec and healthcheck."""
 
     timeout: float = 60.0
+    """Seconds until it has to be ready."""
     http: str = ""
     """PORT/PATH inside the container."""
     tcp: int = 0
     exec: tuple[str, ...] = ()
+    healthcheck: bool = False
+    """The container's own health check says when; it has to have one."""
+    boot: float | None = None
+    """Seconds until it has to run and, with http or tcp, to take connections; not stated = as long as `timeout`."""
+    interval: float = 0.25
+    """Seconds between two looks."""
+
+
+@dataclass(frozen=True)
+class Healthcheck:
+    """The engine's own check; what is None comes from the image. Durations are in seconds."""
+
+    test: tuple[str, ...] | None = None
+    """``NONE`` alone, or ``CMD`` or ``CMD-SHELL`` and what they run."""
+    interval: float | None = None
+    timeout: float | None = None
+    start_period: float | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True)
+class Logging:
+    """Where output goes; None = the driver that the engine is set up with."""
+
+    driver: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What an archive holds, so that one that was changed under the same name is noticed."""
+
+    configs: tuple[str, ...] = ()
+    """Digest of the image's config: the id that an engine gives it in its own store."""
+    manifests: tuple[str, ...] = ()
+    """Digests of its manifest, and of the index that names it: the ids that containerd's store gives it."""
+    platform: str = ""
+    """``linux/amd64``."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +82,10 @@ class ContainerSpec:
     image: str
     archive: str = ""
     """Path beside the plan file; loaded where the image is not on the node."""
+    archived: Archived = field(default_factory=Archived)
     pull: str = "missing"
+    platform: str = ""
+    """``linux/arm64``; empty = that of the node."""
     devices: tuple[str, ...] = ()
     """GPUs and slices by their names in the plan file: ``a100-0/cls-a``."""
     ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,11 +108,32 @@ class ContainerSpec:
     ulimits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name → soft and hard limit."""
     cap_add: tuple[str, ...] = ()
+    cap_drop: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    privileged: bool = False
+    read_only: bool = False
+    init: bool | None = None
+    pid: str | None = None
+    group_add: tuple[str, ...] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    host_devices: Mapping[str, str] = field(default_factory=dict)
+    """Path in the container → path on the node and, where not all of them, permissions: ``/dev/fuse:r``."""
+    tmpfs: Mapping[str, str] = field(default_factory=dict)
+    """Path → options in their normal form."""
+    networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Network by name or id → further names for the container on it; the first is the one it is created on."""
+    dns: tuple[str, ...] = ()
+    healthcheck: Healthcheck = field(default_factory=Healthcheck)
+    logging: Logging = field(default_factory=Logging)
     labels: Mapping[str, str] = field(default_factory=dict)
     extra_hosts: Mapping[str, str] = field(default_factory=dict)
     restart: str | None = None
     stop_timeout: int | None = None
     """Seconds."""
+    drain: float = 10.0
+    """Seconds in which requests in flight may end before a replaced container is stopped."""
+    start_first: bool = False
+    """A new one takes over from the old while that still serves."""
     ready: Readiness = field(default_factory=Readiness)
     triton: bool = False
     """A model server, with its repository directory mounted at /gpuplan."""

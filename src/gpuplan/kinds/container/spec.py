@@ -9,22 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuplan.catalog.triton import release_of
+from gpuplan.intent.engineoptions import Ulimit
 from gpuplan.intent.expand import Placed, containers_on
-from gpuplan.intent.planfile import Container, PlanFile, ServerPorts, Ulimit
+from gpuplan.intent.planfile import PlanFile, ServerPorts
 from gpuplan.intent.repositories import is_remote
+from gpuplan.intent.secrets import is_secret
 from gpuplan.intent.sources import sources_on
-from gpuplan.intent.sources.archive import tag_in_archive
+from gpuplan.intent.sources.archive import Held, look_into
+from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
+from gpuplan.kinds.container.images import canonical_name
+from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
-from gpuplan.kinds.container.shape import (
-    REPOSITORY,
-    VISIBLE,
-    ContainerSpec,
-    EnvValue,
-    Readiness,
-    from_json,
-    to_json,
-)
+from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
@@ -32,6 +29,7 @@ from gpuplan.model.resource import Desired
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
 """Every image reference, and little else (distribution reference grammar): none with an empty part."""
+_HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
 
@@ -74,35 +72,54 @@ def _desired(told: _Told) -> Iterator[Desired]:
 
 
 def _spec(told: _Told) -> ContainerSpec:
-    stated = told.placed.container
+    stated, fault = told.placed.container, told.fault
     image = _image(told)
     completion = _completion(told)
     _refuse(told)
+    mounts = _mounts(told)
     return ContainerSpec(
         image=image,
         archive=stated.archive or "",
+        archived=_archived(told, image),
+        platform=stated.platform or "",
         pull=stated.pull,
         devices=stated.gpus,
         ports=_ports(told),
         env=_env(told),
-        mounts=_mounts(told),
-        command=_command(told, image, completion[0]),
+        mounts=mounts,
+        command=_command(told, image, completion[0]) or None,
         entrypoint=_words(told, "entrypoint", stated.entrypoint),
-        user=stated.user,
-        workdir=stated.workdir,
-        hostname=stated.hostname,
-        network=stated.network,
-        ipc=stated.ipc,
-        shm_size=stated.shm_size,
-        memory=stated.memory,
-        cpus=stated.cpus,
+        user=stated.user or None,
+        group_add=tuple(sorted(set(stated.group_add))),
+        workdir=options.workdir(stated, fault),
+        hostname=stated.hostname or None,
+        network=stated.network or None,
+        networks=options.networks(stated, fault),
+        dns=options.dns(stated, fault),
+        ipc=stated.ipc or None,
+        pid=stated.pid or None,
+        shm_size=options.shm_size(stated, fault),
+        memory=options.memory(stated, fault),
+        cpus=options.cpus(stated, fault),
         ulimits={name: _limits(limit) for name, limit in stated.ulimits.items()},
-        cap_add=tuple(sorted({name.upper().removeprefix("CAP_") for name in stated.cap_add})),
+        sysctls=options.texts(stated.sysctls),
+        cap_add=tuple(normal.capabilities(stated.cap_add)),
+        cap_drop=tuple(normal.capabilities(stated.cap_drop)),
+        security_opt=options.security_opt(stated, fault),
+        privileged=options.privileged(stated, fault),
+        read_only=stated.read_only,
+        init=stated.init,
+        host_devices=options.host_devices(stated, fault),
+        tmpfs=options.tmpfs(stated, mounts, fault),
+        healthcheck=options.healthcheck(stated, fault),
+        logging=options.logging(stated),
         labels=_labels(told),
         extra_hosts=dict(stated.extra_hosts),
         restart=stated.restart,
         stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
-        ready=_readiness(stated),
+        drain=drain(stated),
+        start_first=stated.update == "start-first",
+        ready=readiness(told.plan, told.host, told.placed),
         triton=stated.triton is not None,
         configs_say_all=completion == (False, True),
         config_lacks=_lacks(told) if completion == (None, True) else "",
@@ -116,16 +133,16 @@ def _refuse(told: _Told) -> None:
         told.fault(
             "", "A container's name is too short", "Docker wants at least two characters.", "Give it another name."
         )
-    for key in ("network", "ipc"):
+    for key in ("network", "ipc", "pid"):
         if str(getattr(stated, key) or "").startswith("container:"):
             detail = f"{key}: {getattr(stated, key)} would tie it to one container, and break when that is replaced."
-            told.fault(key, "A namespace of another container", detail, "Use a named network, host, or shareable.")
+            told.fault(key, "A namespace of another container", detail, "Use host, shareable, or a named network.")
     if stated.network == "host" and stated.ports:
         told.fault("ports", "Ports on the host's network", "With network: host nothing is published.", "Remove ports:.")
     if stated.ready.http and not re.fullmatch(r"\d{1,5}(/[!-~]*)?", stated.ready.http):
         told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
-    if sum(map(bool, (stated.ready.http, stated.ready.tcp, stated.ready.exec))) > 1:
-        told.fault("ready", "Several readiness probes", "One of http, tcp and exec is meant.", "Keep one of them.")
+    for each in objections(told.plan, told.placed):
+        told.fault(each.key, each.summary, each.detail, each.fix, each.severity)
 
 
 def _image(told: _Told) -> str:
@@ -141,11 +158,41 @@ def _image(told: _Told) -> str:
     if not stated.archive:
         told.fault("", "A container without an image", "Neither image nor archive is stated.", "Add image: NAME:TAG.")
         return ""
-    try:
-        return tag_in_archive(told.plan.path, stated.archive)
-    except (OSError, ValueError) as fault:
-        told.fault("archive", "An image archive cannot be used", f"{stated.archive}: {fault}.", "Add image: NAME:TAG.")
+    held = _held(told, stated.archive)
+    if held is None:
         return ""
+    tags = [tag for image in held for tag in image.tags]
+    if len(tags) != 1:
+        detail = f"{stated.archive}: it holds {len(tags)} tagged images, where one is needed."
+        told.fault("archive", "An image archive cannot be used", detail, "Add image: NAME:TAG.")
+        return ""
+    return tags[0]
+
+
+def _archived(told: _Told, image: str) -> Archived:
+    """What the archive holds under the image's name."""
+    archive = told.placed.container.archive
+    held = _held(told, archive) if archive and image else None
+    if held is None:
+        return Archived()
+    for each in held:
+        if canonical_name(image) in map(canonical_name, each.tags):
+            return Archived(each.configs, each.manifests, each.platform)
+    names = ", ".join(tag for each in held for tag in each.tags) or "no tagged image"
+    detail = f"{archive}: it does not hold {image}, but {names}."
+    told.fault("archive", "An image archive cannot be used", detail, "Name one of them, or another archive.")
+    return Archived()
+
+
+def _held(told: _Told, archive: str) -> Sequence[Held] | None:
+    """What an archive holds; None, and a fault, where it cannot be used."""
+    try:
+        return look_into(told.plan.path, archive)
+    except (OSError, ValueError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        detail = f"{archive}: {why}."
+        told.fault("archive", "An image archive cannot be used", detail, _HOW_TO_SAVE)
+        return None
 
 
 def _ports(told: _Told) -> Mapping[str, tuple[str, ...]]:
@@ -173,7 +220,7 @@ def _value(value: str | int | float | bool) -> EnvValue:
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
-    return {"secret": text} if "${env:" in text or "${file:" in text else text
+    return {"secret": text} if is_secret(text) else text
 
 
 def _mounts(told: _Told) -> Mapping[str, str]:
@@ -264,11 +311,6 @@ def _labels(told: _Told) -> Mapping[str, str]:
 
 def _limits(limit: int | Ulimit) -> tuple[int, int]:
     return (limit.soft, limit.hard) if isinstance(limit, Ulimit) else (limit, limit)
-
-
-def _readiness(stated: Container) -> Readiness:
-    ready = stated.ready
-    return Readiness(ready.timeout, ready.http or "", ready.tcp or 0, ready.exec or ())
 
 
 def _shared_ports(desired: Sequence[Desired]) -> Iterator[Diagnostic]:

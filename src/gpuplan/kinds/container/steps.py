@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuplan.kinds.container.bound import Bound
 from gpuplan.kinds.container.forms import host_ports
@@ -14,6 +14,10 @@ from gpuplan.model.address import Address
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json, JsonObject, Later
+
+
+TAKE_OVER = "take-over"
+"""Name of the step in which a new container starts while the old one serves."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,10 @@ class Wanted:
     """Needs that the record has of it."""
     leaves: tuple[Address, ...] = ()
     """Images of the containers that stand for it on the node."""
+    specifications: tuple[Address, ...] = ()
+    """What lists its devices, where the engine gives them by CDI."""
+    by_cdi: bool = False
+    """The engine has to be asked for its devices by the names of CDI."""
 
     @property
     def address(self) -> Address:
@@ -50,8 +58,15 @@ def create_step(wanted: Wanted) -> Step:
 
 
 def replace_step(wanted: Wanted) -> Step:
-    """Create the new one beside the old, which is kept until the new one is ready."""
+    """Create the new one in the place of the old, which is kept until the new one is ready."""
     return _making("replace", Verb.UPDATE, f"replace container {wanted.address.name}", wanted)
+
+
+def take_over_step(wanted: Wanted, held: Iterable[str]) -> Step:
+    """Create the new one beside the old, which serves until the new one does."""
+    step = _making(TAKE_OVER, Verb.UPDATE, f"replace container {wanted.address.name} while it serves", wanted)
+    left = tuple(address for address in wanted.had if not any(address.covers(need) for need in wanted.needs))
+    return replace(step, releases=(*step.releases, *left), frees=_ports(wanted.address.node, held))
 
 
 def start_step(wanted: Wanted) -> Step:
@@ -92,7 +107,7 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
         wanted.address,
         Verb.UPDATE,
         f"stop container {wanted.address.name}",
-        {"id": live.id, "name": live.name},
+        {"id": live.id, "name": live.name, "drain": wanted.spec.drain},
         uses=(image_address(node, wanted.spec.image), *repository),
         releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
         frees=(wanted.address, *_ports(node, held)),
@@ -120,7 +135,7 @@ def _making(name: str, verb: Verb, title: str, wanted: Wanted) -> Step:
         title,
         _arguments(wanted),
         makes=(wanted.address, *_ports(node, host_ports(spec.ports))),
-        uses=(*wanted.needs, image_address(node, spec.image)),
+        uses=(*wanted.needs, *wanted.specifications, image_address(node, spec.image)),
         releases=wanted.leaves,
     )
 
@@ -129,7 +144,8 @@ def _arguments(wanted: Wanted) -> dict[str, Json]:
     gpus: dict[str, Json] = {
         part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
     }
-    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus}
+    cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi}
 
 
 def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:

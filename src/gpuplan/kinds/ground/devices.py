@@ -88,6 +88,11 @@ def requested(config: JsonObject, host_config: JsonObject, default_runtime: str,
     return frozenset(found)
 
 
+def is_cdi(path: str) -> bool:
+    """True for a CDI name of a GPU or slice, which some engines write where the path of a device stands."""
+    return _CDI.match(path) is not None
+
+
 def environment(config: JsonObject) -> Mapping[str, str]:
     """The environment of a container or image, as it states it; a name without a value is not set."""
     return dict(line.split("=", 1) for line in texts(config.get("Env")) if "=" in line)

@@ -27,6 +27,8 @@ class Live:
     restarts: int
     config: JsonObject = field(repr=False)
     host_config: JsonObject = field(repr=False)
+    networks: JsonObject = field(repr=False, default_factory=dict)
+    """By name, or by id where it was created so: as the engine says it in NetworkSettings."""
     started: str = ""
     """When it was last started, as the engine writes it; empty where it never was."""
 
@@ -85,6 +87,7 @@ def live(raw: JsonObject) -> Live:
         restarts=whole(raw.get("RestartCount")),
         config=config,
         host_config=mapping(raw.get("HostConfig")),
+        networks=mapping(mapping(raw.get("NetworkSettings")).get("Networks")),
         started=str(state.get("StartedAt") or ""),
     )
 

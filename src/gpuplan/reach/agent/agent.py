@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Callable, Mapping
 
-from . import mig, record, reset, services, settings
+from . import cdi, mig, record, reset, services, settings
 from .arguments import Arguments
 from .ask import ask
 from .blobs import Blobs
@@ -83,6 +83,7 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "gpu.set": lambda agent, a, _: settings.put(agent.world, a.text("uuid"), a.text("setting"), a),
     "gpu.reset": lambda agent, a, _: reset.reset(agent.world, a.text("uuid")),
+    "cdi.generate": lambda agent, a, _: cdi.generate(agent.world, a.text("path")),
     "service.stop": lambda agent, a, _: services.stop(agent.world, a.text("uuid"), a.texts("services")),
     "service.start": lambda agent, a, _: services.start(agent.world, a.text("uuid")),
     "blob.missing": lambda agent, a, _: agent.blobs.missing(a.texts("digests")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from . import engine, gpu, host, manifest, others, record, triton
+from . import access, engine, gpu, host, manifest, others, record, triton
 from .arguments import Arguments
 from .deadlines import run_all
 from .failure import Failure
@@ -20,6 +20,8 @@ PROBES: Mapping[str, Callable[[World, str], object]] = {
     "gpu": lambda world, _: gpu.probe(world),
     "docker": lambda world, _: engine.probe(world),
     "triton": lambda world, _: triton.probe(world),
+    "access": access.probe,
+    "toolkit": lambda world, _: world.toolkit(),
     "repository": manifest.probe,
     "record": record.probe,
     "others": others.probe,

@@ -12,6 +12,9 @@ from typing import Any
 
 from .command import run
 from .failure import Failure
+from .grants import device_access
+from .installed import installed
+from .listening import listening
 from .processes import device_holders, service_of
 
 DOCKER_SOCKET = "/var/run/docker.sock"
@@ -46,7 +49,7 @@ class World:
         Raises FileNotFoundError where there is no socket, ConnectionRefusedError where nobody answers,
         PermissionError where this user may not ask, Failure `too_large` where the answer is out of all proportion.
         """
-        connection = _EngineConnection(DOCKER_SOCKET)
+        connection = _EngineConnection(os.environ.get("GPUPLAN_DOCKER_SOCKET") or DOCKER_SOCKET)
         try:
             connection.request(method, path)
             answer = connection.getresponse()
@@ -96,6 +99,7 @@ class World:
             "uid": os.geteuid(),
             "modules": _modules(),
             "hypervisor": _hypervisor(),
+            "listening": listening(self.process),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:
@@ -114,6 +118,17 @@ class World:
         if os.geteuid() != 0:
             raise Failure("no_permission", "only root sees who has the device files open")
         return device_holders()
+
+    def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
+        """For each container, by the number of its first process, what it may do with the GPU device files it has.
+
+        Raises Failure `no_permission`: only root sees into other namespaces.
+        """
+        return device_access(pids)
+
+    def toolkit(self) -> dict[str, object]:
+        """The value of the toolkit probe."""
+        return installed()
 
     def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
         """Run a program of the node: exit code and what it said. Raises Failure `no_tool` or `timeout`."""

@@ -12,6 +12,7 @@ from gpuplan.simulation.engine.network import connect, disconnect
 from gpuplan.simulation.engine.programs import program_of
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Container, NodeState
+from gpuplan.simulation.toolkit import kind, unresolvable
 from gpuplan.simulation.triton.startup import start_server
 
 _FIRST_DELAY = 0.1
@@ -43,7 +44,7 @@ def start(state: NodeState, container: Container, machine: Machine) -> str:
     now = time.time()
     container.status, container.exit_code, container.error = "running", 0, ""
     container.pid, container.started = 4000 + state.count(), now
-    container.stopped_by_hand = False
+    container.stopped_by_hand = container.cut_off = False
     container.ends_at = None if program.seconds is None else now + program.seconds
     container.ends_with = program.exit_code
     container.write(1, "\n".join(program.output))
@@ -150,8 +151,13 @@ def _again(container: Container, code: int) -> bool:
 def _check_devices(state: NodeState, container: Container) -> None:
     for request in map(mapping, items(container.host_config.get("DeviceRequests"))):
         capabilities = [texts(one) for one in items(request.get("Capabilities"))]
+        by_cdi = text(request.get("Driver")) == "cdi" and kind(state) == "cdi"
+        if by_cdi and (unknown_names := unresolvable(state, texts(request.get("DeviceIDs")))):
+            told = f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown_names)}"
+            raise EngineError(500, told)
         known = {"gpu", "nvidia", "compute", "utility", "video", "graphics", "display", "compat32", "ngx"}
-        if not any("gpu" in one and set(one) <= known for one in capabilities):
+        by_hook = kind(state) == "hook" and any("gpu" in one and set(one) <= known for one in capabilities)
+        if not by_cdi and not by_hook:
             shown = " ".join(f"[{' '.join(one)}]" for one in capabilities)
             driver = text(request.get("Driver"))
             raise EngineError(500, f'could not select device driver "{driver}" with capabilities: [{shown}]')

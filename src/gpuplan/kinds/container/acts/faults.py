@@ -42,11 +42,19 @@ def _rule(pattern: str, summary: str, fix: str) -> _Rule:
     return _Rule(re.compile(pattern, re.IGNORECASE), summary, fix)
 
 
+_PRIVATE, _REFUSED = "The image was not found, or it is private", "The registry refused to give the image"
+REFUSALS = (_PRIVATE, _REFUSED)
+"""Summaries of what may come of missing or wrong credentials."""
 _RULES = (
     _rule(
         r"bind source path does not exist",
         "A directory is not on the node",
         "Make it, or mount there what it lies on (mount, /etc/fstab); an empty one would hide that it is missing.",
+    ),
+    _rule(
+        r"exec: .*(executable file not found|no such file or directory|permission denied)|exec format error",
+        "The container's command cannot be run",
+        "Correct command: or entrypoint: in the plan file, or use an image that has that program, for this platform.",
     ),
     _rule(
         r"container name .* is already in use",
@@ -60,7 +68,7 @@ _RULES = (
     ),
     _rule(
         r"pull access denied",
-        "The image was not found, or it is private",
+        _PRIVATE,
         "Check the name of the image; if it is private, log in where gpuplan runs: docker login.",
     ),
     _rule(
@@ -70,7 +78,7 @@ _RULES = (
     ),
     _rule(
         r"denied|unauthorized|authentication required|no basic auth",
-        "The registry refused to give the image",
+        _REFUSED,
         "Log in to the registry where gpuplan runs (docker login), and check the name of the image.",
     ),
     _rule(

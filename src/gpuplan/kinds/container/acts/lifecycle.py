@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from gpuplan.kinds.container.acts.cdi import by_cdi
 from gpuplan.kinds.container.acts.faults import Engine, post_update, told
 from gpuplan.kinds.container.acts.lookup import devices_now
+from gpuplan.kinds.container.acts.networks import join_networks
+from gpuplan.kinds.container.acts.reach import check_reach
 from gpuplan.kinds.container.acts.ready import wait_ready
 from gpuplan.kinds.container.acts.standing import (
     discard,
@@ -23,6 +26,7 @@ from gpuplan.kinds.container.acts.standing import (
 )
 from gpuplan.kinds.container.payload import Owner, limits, payload, restart_policy
 from gpuplan.kinds.container.read import OLD
+from gpuplan.kinds.container.seals import label
 from gpuplan.kinds.container.shape import ContainerSpec, EnvValue
 from gpuplan.kinds.ground.docker import live
 from gpuplan.kinds.ground.raw import mapping, mappings, whole
@@ -41,6 +45,8 @@ class Making:
     digest: str
     gpus: Mapping[str, Json]
     hands: Hands
+    by_cdi: bool = False
+    """Its devices are asked for by the names of CDI."""
 
     @property
     def name(self) -> str:
@@ -59,9 +65,9 @@ def make(making: Making) -> None:
     before = standing(address, hands)
     with kept(before, address, hands):
         step_aside(before, address, hands)
-        container = _create(making, devices)
-        _start(making, container)
-        wait_ready(container, address, making.spec, hands)
+        container = create(making, devices, address.name)
+        start_created(making, container)
+        wait_ready(container, address, making.spec, hands, takes_over=before is not None)
     tidy(address, hands)
 
 
@@ -81,7 +87,7 @@ def start(making: Making) -> None:
             unpause(found, address, hands)
         else:
             halt(found, address, hands)
-            _start(making, found.id)
+            start_created(making, found.id)
         wait_ready(found.id, address, making.spec, hands)
 
 
@@ -122,17 +128,27 @@ def tidy(address: Address, hands: Hands) -> None:
             discard(each, address, hands)
 
 
-def _create(making: Making, devices: Sequence[str]) -> str:
+def create(making: Making, devices: Sequence[str], name: str) -> str:
+    """Create the container under a name; its id.
+
+    Raises:
+        Problem: the engine refused.
+    """
     hands, spec, address = making.hands, making.spec, making.address
     repository = ""
     if spec.triton:
         repository = str(hands.agent("repository.prepare", plan=hands.plan, container=address.name)["path"])
     env = {name: _revealed(value, hands) for name, value in spec.env.items()}
-    body = payload(spec, Owner(hands.plan, address.name, making.digest), devices, env, repository)
-    with told(str(address), f"creating {address.name}"):
+    secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}
+    owner = Owner(hands.plan, address.name, making.digest, label(address.name, secrets, hands.seal))
+    body = payload(spec, owner, devices, env, repository)
+    if making.by_cdi and devices:
+        body = by_cdi(body, devices, address, hands)
+    with told(str(address), f"creating {name}"):
         engine: Engine = hands.docker()
-        created = engine.create_container_from_config(body, address.name)
-    hands.say(f"created {address.name}")
+        created = engine.create_container_from_config(body, name)
+    hands.say(f"created {name}")
+    join_networks(str(created["Id"]), spec, address, hands)
     return str(created["Id"])
 
 
@@ -140,13 +156,20 @@ def _revealed(value: EnvValue, hands: Hands) -> str:
     return value if isinstance(value, str) else hands.secret(value["secret"])
 
 
-def _start(making: Making, container: str) -> None:
+def start_created(making: Making, container: str) -> None:
+    """Start a container that was created.
+
+    Raises:
+        Problem: the engine refused; names who holds a port that it publishes. Or it runs and does not reach its GPUs.
+    """
     try:
         with told(str(making.address), f"starting {making.name}"):
             making.hands.docker().start(container)
     except Problem as problem:
         raise Problem([_with_holder(each, making) for each in problem.diagnostics]) from problem
     making.hands.say(f"started {making.name}")
+    if making.gpus:
+        check_reach(container, making.address, making.hands)
 
 
 def _with_holder(diagnostic: Diagnostic, making: Making) -> Diagnostic:

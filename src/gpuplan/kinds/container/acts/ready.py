@@ -2,68 +2,98 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import socket
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from gpuplan.kinds.container.acts.faults import told
-from gpuplan.kinds.container.shape import TRITON_PORT, ContainerSpec
-from gpuplan.kinds.ground.raw import mapping, mappings, whole
+from gpuplan.kinds.container.acts.probes import Look, Waiting, probe
+from gpuplan.kinds.container.acts.serving import ModelState, at_start, models, version
+from gpuplan.kinds.container.shape import ContainerSpec
+from gpuplan.kinds.ground.raw import mapping, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.value import JsonObject
 
-POLL = 0.25
-"""Seconds between two looks."""
 STEADY = 1.0
 """Seconds that a container without any probe has to stay up."""
 _RESTARTS = 3
 _LOG_LINES = 20
+_LOG_TAIL = 200
+"""Lines of the log that are looked at for those."""
+_TABLES = ("|", "+--")
+_TELL = 15.0
+"""Seconds between two words of progress."""
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """One wait for one container."""
-
-    id: str
-    address: Address
-    spec: ContainerSpec
-    hands: Hands
-    began: float
-
-
-def wait_ready(container: str, address: Address, spec: ContainerSpec, hands: Hands) -> None:
-    """Wait up to the spec's time.
+def wait_ready(
+    container: str, address: Address, spec: ContainerSpec, hands: Hands, *, takes_over: bool = False
+) -> None:
+    """Wait up to the spec's time. One that `takes_over` from another has to have all models that it starts with.
 
     Raises:
-        Problem: it ended, or is not ready in time; with the last lines of its log.
+        Problem: it ended, or is not ready in time; with its models and the last lines of its log.
     """
-    waiting = Waiting(container, address, spec, hands, time.monotonic())
+    waiting = Waiting(container, address, spec, hands, time.monotonic(), STEADY)
     hands.say("waiting until it is ready")
-    why = "it has not answered"
-    while time.monotonic() - waiting.began <= spec.ready.timeout:
-        raw = _inspect(waiting)
-        _raise_if_ended(waiting, raw)
-        why = _not_ready(waiting, raw)
-        if not why:
-            hands.say(f"ready after {time.monotonic() - waiting.began:.1f} s")
-            return
-        time.sleep(POLL)
-    raise Problem(_late(waiting, why))
+    raw = _until_up(waiting)
+    if spec.triton:
+        hands.say(f"Triton {version(hands, raw)}")
+        _until_loaded(waiting, raw, takes_over=takes_over)
+    hands.say(f"ready after {waiting.seconds:.1f} s")
 
 
 def last_words(container: str, hands: Hands) -> str:
-    """The last lines of a container's log, each of them bounded."""
+    """The last lines of a container's log, each of them bounded; without the tables of a server's settings."""
     try:
-        raw = hands.docker().logs(container, tail=_LOG_LINES)
+        raw = hands.docker().logs(container, tail=_LOG_TAIL)
     except Exception:  # noqa: BLE001 - a log that cannot be had must not hide why it was wanted
         return ""
-    lines = raw.decode("utf-8", "replace").splitlines()
-    return "\n".join(line[:300] for line in lines if line.strip())
+    lines = [line for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
+    told = [line[:300] for line in lines if not line.startswith(_TABLES)]
+    return "\n".join((told or lines)[-_LOG_LINES:])
+
+
+def _until_up(waiting: Waiting) -> JsonObject:
+    """The inspect data of the container once its probe is content."""
+    look, up, spoken = Look("it has not answered", up=False), False, 0.0
+    while waiting.seconds <= waiting.spec.ready.timeout:
+        raw = _inspect(waiting)
+        _raise_if_ended(waiting, raw)
+        look = probe(waiting, raw)
+        if not look.why:
+            return raw
+        up = up or look.up
+        _raise_if_unbooted(waiting, look, up)
+        if waiting.seconds - spoken >= _TELL:
+            spoken = waiting.seconds
+            waiting.hands.say(f"not ready yet: {look.why}")
+        time.sleep(waiting.spec.ready.interval)
+    raise Problem(_late(waiting, look.why))
+
+
+def _until_loaded(waiting: Waiting, raw: JsonObject, *, takes_over: bool) -> None:
+    """Wait for the models that the server starts with; of one that takes over from nobody, some may be broken."""
+    wanted = at_start(waiting.address, waiting.hands)
+    if not wanted:
+        return
+    while not (found := models(wanted, waiting.hands, raw)) or any(each.moving for each in found):
+        if waiting.seconds > waiting.spec.ready.timeout:
+            raise Problem(_late(waiting, f"{_names(found)} still loads" if found else "it does not tell its models"))
+        time.sleep(waiting.spec.ready.interval)
+        _raise_if_ended(waiting, _inspect(waiting))
+    if not (broken := [each for each in found if each.failed]):
+        waiting.hands.say(f"{len(found)} of {len(found)} models are READY")
+    elif takes_over:
+        detail = f"{waiting.address.name} serves, but not {_names(broken)}, as the one before has to."
+        raise Problem(_failed(waiting, "A model did not come up in the new container", detail))
+    else:
+        for each in broken:
+            waiting.hands.say(str(each))
+
+
+def _names(found: Sequence[ModelState]) -> str:
+    return ", ".join(each.name for each in found if each.state != "READY")
 
 
 def _inspect(waiting: Waiting) -> JsonObject:
@@ -82,122 +112,11 @@ def _raise_if_ended(waiting: Waiting, raw: JsonObject) -> None:
     raise Problem(_failed(waiting, "A container does not stay up", detail))
 
 
-def _not_ready(waiting: Waiting, raw: JsonObject) -> str:
-    """Why it is not ready yet; empty = it is."""
-    if mapping(raw.get("State")).get("Status") != "running":
-        return "it is not running"
-    ready = waiting.spec.ready
-    if waiting.spec.triton:
-        why = _triton(waiting, raw)
-    elif ready.http:
-        port, _, path = ready.http.partition("/")
-        why = _http(waiting, raw, int(port), f"/{path}")
-    elif ready.tcp:
-        why = _tcp(waiting, raw, ready.tcp)
-    elif ready.exec:
-        why = _exec(waiting)
-    else:
-        why = _steady(waiting, raw)
-    return why
-
-
-def _steady(waiting: Waiting, raw: JsonObject) -> str:
-    """Nothing was said of how it is ready: the image's own health check, or that it stays up."""
-    if health := mapping(mapping(raw.get("State")).get("Health")).get("Status"):
-        return "" if health in ("healthy", "none") else f"its health check says {health}"
-    if time.monotonic() - waiting.began < STEADY:
-        return "it has only just started"
-    return _ended_unseen(waiting)
-
-
-def _ended_unseen(waiting: Waiting) -> str:
-    """Why the engine's word that it runs is not enough: a busy engine says so for a while after the process ended.
-
-    The list of processes is made at the moment of the question. An engine that has no such list is believed.
-    """
-    from docker.errors import APIError
-
-    try:
-        processes = waiting.hands.docker().top(waiting.id).get("Processes")
-    except APIError as error:
-        return "" if error.status_code == 404 else "the engine lists no process of it"
-    return "" if processes else "it has no process any more"
-
-
-def _triton(waiting: Waiting, raw: JsonObject) -> str:
-    if why := _http(waiting, raw, TRITON_PORT, "/v2/health/live"):
-        return why
-    status, body = _get(waiting, raw, TRITON_PORT, "/v2")
-    with suppress(ValueError):
-        metadata = mapping(json.loads(body))
-        if status == 200 and metadata.get("version"):
-            waiting.hands.say(f"Triton {metadata['version']}")
-            return ""
-    return "the server does not tell its metadata"
-
-
-def _http(waiting: Waiting, raw: JsonObject, port: int, path: str) -> str:
-    status, body = _get(waiting, raw, port, path)
-    if not status:
-        return f"port {port} does not answer: {body.decode('utf-8', 'replace')}"
-    return "" if 200 <= status < 400 else f"{path} answers {status}"
-
-
-def _get(waiting: Waiting, raw: JsonObject, port: int, path: str) -> tuple[int, bytes]:
-    host, outer = _reachable(raw, port)
-    try:
-        with waiting.hands.forward(outer, host) as local:
-            connection = http.client.HTTPConnection(local, timeout=5)
-            try:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                return answer.status, answer.read(1 << 20)
-            finally:
-                connection.close()
-    except (OSError, http.client.HTTPException, Problem) as fault:
-        return 0, str(fault).encode() or type(fault).__name__.encode()
-
-
-def _tcp(waiting: Waiting, raw: JsonObject, port: int) -> str:
-    """A forwarded connection opens even when nobody listens behind it, and is then closed at once."""
-    host, outer = _reachable(raw, port)
-    try:
-        with waiting.hands.forward(outer, host) as local:
-            name, _, number = local.rpartition(":")
-            with socket.create_connection((name, int(number)), timeout=5) as opened:
-                opened.settimeout(POLL)
-                return "" if opened.recv(1) else f"nobody listens on port {port}"
-    except TimeoutError:
-        return ""
-    except (OSError, Problem) as fault:
-        return f"port {port} does not answer: {fault}"
-
-
-def _exec(waiting: Waiting) -> str:
-    engine = waiting.hands.docker()
-    try:
-        with told(str(waiting.address), "running the readiness command"):
-            started = engine.exec_create(waiting.id, list(waiting.spec.ready.exec))
-            engine.exec_start(started["Id"])
-            code = engine.exec_inspect(started["Id"])["ExitCode"]
-    except Problem as problem:
-        return f"the readiness command did not run: {problem.diagnostics[0].detail}"
-    return "" if code == 0 else f"the readiness command ends with {code}"
-
-
-def _reachable(raw: JsonObject, port: int) -> tuple[str, int]:
-    """Where a port of a container is reached from its node: as published, else at the container's own address."""
-    if mapping(raw.get("HostConfig")).get("NetworkMode") == "host":
-        return "127.0.0.1", port
-    network = mapping(raw.get("NetworkSettings"))
-    for side in mappings(mapping(network.get("Ports")).get(f"{port}/tcp")):
-        address = str(side.get("HostIp") or "")
-        anywhere = address in ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a published port
-        return ("127.0.0.1" if anywhere else address), int(str(side["HostPort"]))
-    inside = str(network.get("IPAddress") or "")
-    networks = mapping(network.get("Networks")).values()
-    own = (str(mapping(each).get("IPAddress") or "") for each in networks)
-    return inside or next((address for address in own if address), "127.0.0.1"), port
+def _raise_if_unbooted(waiting: Waiting, look: Look, up: bool) -> None:
+    boot = waiting.spec.ready.boot
+    if not up and boot is not None and waiting.seconds > boot:
+        detail = f"{waiting.address.name} was not up within {boot:g} s: {look.why}."
+        raise Problem(_failed(waiting, "A container does not come up", detail))
 
 
 def _late(waiting: Waiting, why: str) -> Diagnostic:
@@ -207,6 +126,19 @@ def _late(waiting: Waiting, why: str) -> Diagnostic:
 
 def _failed(waiting: Waiting, summary: str, detail: str) -> Diagnostic:
     words = last_words(waiting.id, waiting.hands)
-    told_words = f"\nIts last words:\n{words}" if words else ""
-    fix = "Look at its log (docker logs) and at what the plan file says of it; a larger ready.timeout if it is slow."
-    return Diagnostic(summary, detail + told_words, fix, address=str(waiting.address))
+    said = f"\nIts last words:\n{words}" if words else "\nIt wrote nothing to its log."
+    fix = "Look at its log and at what the plan file says of it; raise ready.timeout if it is only slow."
+    return Diagnostic(summary, detail + _table(waiting) + said, fix, address=str(waiting.address))
+
+
+def _table(waiting: Waiting) -> str:
+    """The models that a server was to load, where it tells; empty for all other containers."""
+    if not waiting.spec.triton:
+        return ""
+    try:
+        found = models(at_start(waiting.address, waiting.hands), waiting.hands, _inspect(waiting))
+    except Problem:
+        return ""
+    width = max((len(each.name) for each in found), default=0)
+    rows = [f"  {each.name:{width}}  {each.state:11}  {each.reason}".rstrip() for each in found]
+    return "\n".join(["", "Its models:", *rows]) if rows else ""

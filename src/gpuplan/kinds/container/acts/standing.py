@@ -7,15 +7,20 @@ from contextlib import contextmanager
 
 from gpuplan.kinds.container.acts.faults import post_update, told
 from gpuplan.kinds.container.read import FAILED, OLD, leftover
+from gpuplan.kinds.container.replacing import EXIT_TIMEOUT, MARGIN
 from gpuplan.kinds.ground.devices import read_gpus, requested
 from gpuplan.kinds.ground.docker import Live, live
-from gpuplan.kinds.ground.labels import NAME, PLAN
+from gpuplan.kinds.ground.labels import NAME, PLAN, TRITON
 from gpuplan.kinds.ground.raw import mapping
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 from gpuplan.model.value import JsonObject
 
+ENGINE_STOPS = 10
+"""Seconds between stop signal and kill where a container does not say (Docker's own default)."""
+SERVER_STOPS = EXIT_TIMEOUT + MARGIN
+"""The same for a model server, which waits for requests in flight."""
 _NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
 
 
@@ -93,8 +98,9 @@ def halt(container: Live, address: Address, hands: Hands) -> None:
     if container.status == "paused":
         unpause(container, address, hands)
     timeout = container.config.get("StopTimeout")
+    patience = SERVER_STOPS if TRITON in container.labels else ENGINE_STOPS
     with told(str(address), f"stopping {container.name}"):
-        hands.docker().stop(container.id, timeout=timeout if isinstance(timeout, int) else 10)
+        hands.docker().stop(container.id, timeout=timeout if isinstance(timeout, int) else patience)
     hands.say(f"stopped {container.name}")
 
 
@@ -122,14 +128,21 @@ def rename(container: Live, name: str, address: Address, hands: Hands) -> None:
 def _come_back(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
     """The new one goes aside, stopped, and the one before comes back where it still can run."""
     try:
-        return (*_set_failed(before, address, hands), *(_restore(before, address, hands) if before else ()))
+        new = named(address.name, address, hands)
+        if before is not None and new is not None and new.id == before.id:
+            new = None
+        return (*set_aside(new, address, hands), *(_restore(before, address, hands) if before else ()))
     except Problem as problem:
         return problem.diagnostics
 
 
-def _set_failed(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
-    new = named(address.name, address, hands)
-    if new is None or new.plan != hands.plan or (before is not None and new.id == before.id):
+def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
+    """Keep a container that did not come up, stopped, for its log; one that never started goes.
+
+    Raises:
+        Problem: the engine refused.
+    """
+    if new is None or new.plan != hands.plan:
         return ()
     if new.status == "created":
         discard(new, address, hands)

@@ -1,0 +1,175 @@
+"""Grants: which NVIDIA device files a container has, and which of them its control group lets its processes open.
+
+The engine and the driver know nothing of it: when systemd writes the device rules of a container anew, as it does at
+`systemctl daemon-reload`, what NVIDIA's hook had added to them is gone (NVIDIA/nvidia-container-toolkit#48).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .failure import Failure, explain
+
+DEVICE = re.compile(r"(?:nvidia(?:\d+|ctl|-uvm)|nvidia-cap\d+)\Z")
+CAPABILITIES = "nvidia-caps"
+"""The directory of MIG's device files below /dev."""
+MOST = 4096
+"""Entries of one directory of a container that are looked at."""
+PATIENCE = 4.0
+"""Seconds for the question to the control groups of version 2."""
+
+ENTER = """\
+import json, os, sys
+told = []
+for group, files in json.loads(sys.argv[1]):
+    if not all(os.access(path, mode) for path, mode in files):
+        told.append(None)
+        continue
+    try:
+        with open(group, "w") as procs:
+            procs.write(str(os.getpid()))
+        told.append({path: os.access(path, mode) for path, mode in files})
+    except OSError as error:
+        told.append(str(error))
+        break
+    finally:
+        with open(sys.argv[2], "w") as home:
+            home.write(str(os.getpid()))
+print(json.dumps(told))
+"""
+"""Enters one control group after the other and asks the kernel, by access(2), which checks the rules for devices
+(fs/namei.c, inode_permission) and calls no driver. None: the node itself may not open a file, so nothing is said."""
+
+
+class Node(NamedTuple):
+    """One device file of a container."""
+
+    name: str
+    path: str
+    major: int
+    minor: int
+
+    @property
+    def access(self) -> str:
+        """What a process needs of it: MIG's capabilities are only read."""
+        return "r" if self.name.startswith("nvidia-cap") else "rw"
+
+
+class Group(NamedTuple):
+    """The control group that decides on devices."""
+
+    version: int
+    path: str
+
+
+def device_access(pids: Mapping[str, int], proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> dict[str, object]:
+    """For each container, by the number of its first process: `{"nodes": [..], "denied": [..]}`, or an error.
+
+    Raises Failure `no_permission`: only root sees into other namespaces.
+    """
+    if os.geteuid() != 0:
+        raise Failure("no_permission", "only root sees the device files of containers")
+    found: dict[str, object] = {}
+    entered: dict[str, tuple[list[Node], str]] = {}
+    for name, pid in pids.items():
+        try:
+            nodes, group = device_nodes(pid, proc), group_of(pid, proc, groups)
+            if group.version == 1:
+                rules = _read(os.path.join(group.path, "devices.list"))
+                found[name] = _told(nodes, {node.name: allows(rules, node) for node in nodes})
+            else:
+                entered[name] = (nodes, os.path.join(group.path, "cgroup.procs"))
+        except (OSError, Failure) as error:
+            found[name] = {"error": explain(error).to_json()}
+    found.update(_within(entered, os.path.join(group_of("self", proc, groups).path, "cgroup.procs")) if entered else {})
+    return found
+
+
+def device_nodes(pid: int, proc: str = "/proc") -> list[Node]:
+    """The NVIDIA device files below /dev of a container, as its first process sees them."""
+    dev = os.path.join(proc, str(pid), "root/dev")
+    return sorted(node for directory in (dev, os.path.join(dev, CAPABILITIES)) for node in _nodes(directory))
+
+
+def group_of(pid: int | str, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Group:
+    """The group of a process that has the rules for devices: of version 1 where that hierarchy is mounted."""
+    lines = [line.split(":", 2) for line in _read(os.path.join(proc, str(pid), "cgroup")).splitlines()]
+    by_controller = {name: path for _, names, path in lines for name in names.split(",")}
+    if "devices" in by_controller:
+        return Group(1, os.path.join(groups, "devices", by_controller["devices"].lstrip("/")))
+    if "" not in by_controller:
+        raise Failure("not_supported", "no control group has rules for devices")
+    return Group(2, os.path.join(groups, by_controller[""].lstrip("/")))
+
+
+def allows(rules: str, node: Node) -> bool:
+    """True where one line of a `devices.list` gives all that is needed of a file (kernel, device_cgroup.c)."""
+    for line in rules.splitlines():
+        kind, _, rest = line.partition(" ")
+        numbers, _, access = rest.partition(" ")
+        major, _, minor = numbers.partition(":")
+        meant = kind in ("a", "c") and major in ("*", str(node.major)) and minor in ("*", str(node.minor))
+        if meant and set(node.access) <= set(access):
+            return True
+    return False
+
+
+def enter(jobs: Sequence[tuple[str, Sequence[Node]]], home: str) -> list[object]:
+    """For each `cgroup.procs` and its files: whether each may be opened; None or a text where nobody can say."""
+    asked = [[group, [[node.path, _mode(node)] for node in nodes]] for group, nodes in jobs]
+    argv = [sys.executable, "-I", "-S", "-c", ENTER, json.dumps(asked), home]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+        told = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise Failure("unexpected", "the control groups could not be asked: {}".format(error)) from error
+    return [*told, *([None] * (len(jobs) - len(told)))]
+
+
+def _within(entered: Mapping[str, tuple[list[Node], str]], home: str) -> Iterator[tuple[str, object]]:
+    try:
+        answers = enter([(group, nodes) for nodes, group in entered.values()], home)
+    except Failure as failure:
+        yield from ((name, {"error": failure.to_json()}) for name in entered)
+        return
+    for number, (name, (nodes, _)) in enumerate(entered.items()):
+        answer = answers[number]
+        if isinstance(answer, dict):
+            yield name, _told(nodes, {node.name: answer.get(node.path) for node in nodes})
+        else:
+            text = answer or "the node itself may not open the device files"
+            yield name, {"error": Failure("no_permission", str(text)).to_json()}
+
+
+def _told(nodes: Sequence[Node], allowed: Mapping[str, object]) -> dict[str, object]:
+    names = [node.name for node in nodes]
+    return {"nodes": names, "denied": [name for name in names if not allowed[name]]}
+
+
+def _mode(node: Node) -> int:
+    return os.R_OK if node.access == "r" else os.R_OK | os.W_OK
+
+
+def _nodes(directory: str) -> Iterator[Node]:
+    try:
+        with os.scandir(directory) as entries:
+            for entry in itertools.islice(entries, MOST):
+                if DEVICE.match(entry.name):
+                    told = entry.stat(follow_symlinks=False)
+                    if stat.S_ISCHR(told.st_mode):
+                        yield Node(entry.name, entry.path, os.major(told.st_rdev), os.minor(told.st_rdev))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
