@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,8 +85,10 @@ def real(lab: Lab, tmp_path: Path, printed: Printed) -> Iterator[Side]:
     operator = Operator(tmp_path, lab.inventory, printed)
     with bucket(tmp_path / "buckets", here(lab.hosts[NODE].address)) as port:
         address = f"s3://http://{here(lab.hosts[NODE].address)}:{port}/models/prod"
+        shutil.rmtree(lab.root(NODE) / "mnt/models", ignore_errors=True)
         yield Side(operator, lab.hosts[NODE], TRITON, lab.root(NODE), tmp_path / "buckets/models", address)
     lab.wipe(NODE)
+    shutil.rmtree(lab.root(NODE) / "mnt/models", ignore_errors=True)
 
 
 @pytest.fixture

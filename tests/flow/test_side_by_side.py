@@ -58,7 +58,7 @@ class Stage:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(flow_steps, "_APPLY", {"x": door})
             nothing: Any = _Nothing()
-            runner = Runner(self._node, lambda _: nothing, nothing, nothing, self._hear, self.stop, lambda text: text)
+            runner = Runner(self._node, lambda *_: nothing, nothing, nothing, self._hear, self.stop, lambda text: text)
             outcomes = runner.run()
         assert [each.step for each in outcomes] == list(self._node.order)
         return {each.step: each for each in outcomes}

@@ -15,6 +15,7 @@ from gpuplan.model.resource import Desired
 from gpuplan.reach.session import Question
 from gpuplan.simulation.session import SimulatedSession
 from tests.kinds.model.bench import SERVER, Bench
+from tests.kinds.model.test_apply import ENSEMBLE
 
 RAISES = 'raise ValueError("no such token")'
 BREAKS = """
@@ -52,7 +53,7 @@ def test_a_model_that_answers_stays_and_another_smoke_changes_nothing(bench: Ben
     bench.python("a", answer=0)
     bench.apply(bench.want(a={"smoke": {"outputs": {"OUT": 0}}}))
     assert bench.states() == {"a": "READY"}
-    assert any(said.startswith("version 1 answers in ") for said in bench.said)
+    assert any(said.startswith("version 1 of a answers in ") for said in bench.said)
     changed = bench.want(a={"smoke": {"outputs": {"OUT": 7}, "timeout": "1s"}})
     assert bench.compare(changed) == ()
     assert {each.address: each.digest for each in changed} == {
@@ -82,6 +83,21 @@ def test_what_served_before_comes_back(bench: Bench) -> None:
     assert found.detail.endswith("serve again (version 1).")
     assert bench.states() == {"a": "READY"}
     assert bench.infer("a") == 0.0
+
+
+def test_an_ensemble_is_asked_again_when_a_part_of_it_changes(bench: Bench) -> None:
+    models: dict[str, Any] = {"ens": {"smoke": True}, "b": {}, "a": {}}
+    bench.python("a", answer=0)
+    bench.python("b", answer=0)
+    bench.write("ens/config.pbtxt", ENSEMBLE)
+    bench.write("ens/1/.gitkeep", "")
+    bench.apply(bench.want(**models))
+    breaks(bench, "b", RAISES)
+    found = failure(bench, bench.want(**models))
+    assert found.address == f"{bench.session.node}/model/{SERVER}/ens"
+    assert "in ensemble 'ens', Failed to process the request(s) for model 'b_0_0'" in found.detail
+    assert found.detail.endswith("serve again (version 1).")
+    assert bench.states() == {"a": "READY", "b": "READY", "ens": "READY"}
 
 
 def test_what_does_not_fit_the_model_that_the_server_has_is_told(bench: Bench) -> None:

@@ -14,8 +14,8 @@ from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, Fields, image_f
 from gpuplan.kinds.container.condition import state
 from gpuplan.kinds.container.livefields import live_fields, own_names, primary_network
 from gpuplan.kinds.container.read import Image, Observed, leftover
-from gpuplan.kinds.container.server import completion_flag
 from gpuplan.kinds.container.seals import Verdict, verdicts, words
+from gpuplan.kinds.container.server import completion_flag
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
 from gpuplan.kinds.container.tags import image_differs
 from gpuplan.kinds.ground.devices import environment

@@ -22,7 +22,7 @@ from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.snapshot import ProbeError
-from gpuplan.model.value import as_list, as_object
+from gpuplan.model.value import JsonObject, as_list, as_object
 
 
 def apply(step: Step, hands: Hands) -> Memory:
@@ -64,7 +64,8 @@ def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
             for each in (loading, *rest):
                 each.run()
             place = Place(hands, found.container.id, wanted.container, found.server.address)
-            prove_loaded(step, place, wanted.versions or triton.look(wanted.model).ready(wanted.model))
+            for stated in (step.arguments, *_verified(step)):
+                prove_loaded(place, stated, triton.look(str(stated["model"])).ready(str(stated["model"])))
         except Problem as problem:
             raise go_back(loading, rest, problem) from problem
         _list_at_start(step, hands, wanted.container, wanted.model, wanted=True)
@@ -73,7 +74,11 @@ def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
 
 def _dependents(step: Step) -> list[Wanted]:
     """The models that are composed of this one or call it, and of which this step has to see that they still serve."""
-    return [wanted_from(as_object(each)) for each in as_list(step.arguments.get("verify") or ())]
+    return [wanted_from(each) for each in _verified(step)]
+
+
+def _verified(step: Step) -> list[JsonObject]:
+    return [as_object(each) for each in as_list(step.arguments.get("verify") or ())]
 
 
 def _unload(step: Step, hands: Hands, container: str, model: str) -> None:

@@ -56,7 +56,7 @@ def _with(change: Change, dependents: Sequence[Desired], others: Set[Address]) -
     step = _load(change)
     if step is None:
         return change
-    verify = [dict(each.spec) for each in dependents]
+    verify = [{**each.spec, **({} if each.proof is None else {"smoke": each.proof})} for each in dependents]
     more = tuple(sorted(others - set(step.uses)))
     told = replace(step, arguments={**step.arguments, "verify": verify}, uses=(*step.uses, *more))
     return replace(change, steps=tuple(told if one is step else one for one in change.steps))

@@ -62,7 +62,7 @@ def cuda_region(inside: Inside, content: bytes, seconds: float, client: Inferenc
         try:
             client.register_cuda_shared_memory(file.name, base64.b64encode(program.handle()), 0, file.size)
         except (InferenceServerException, OSError) as fault:
-            raise Problem(refused("CUDA", inside.called, str(fault))) from fault
+            raise Problem(refused("CUDA", inside.called, fault)) from fault
         region = OnGpu(file.name, file, program, client)
         try:
             yield region

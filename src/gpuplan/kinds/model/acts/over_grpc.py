@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpuplan.kinds.model.acts.asking import Registered, Unanswered, inputs_of, outputs_of, sequence
+from gpuplan.kinds.model.acts.asking import CONNECTING, Registered, Unanswered, inputs_of, outputs_of, sequence
 from gpuplan.kinds.model.smoke.answer import Answer, Output
 from gpuplan.kinds.model.smoke.request import Request
 
@@ -23,9 +24,12 @@ class OverGrpc:
 
     def __init__(self, address: str, timeout: float) -> None:
         from tritonclient.grpc import InferenceServerClient
+        from tritonclient.utils import InferenceServerException
 
         self._timeout = timeout
         self._client = InferenceServerClient(address)
+        with suppress(InferenceServerException):  # connects, so that no inference is measured with it
+            self._client.is_server_live(client_timeout=min(timeout, CONNECTING))
 
     def ask(self, request: Request, version: int, region: Registered | None) -> tuple[Answer, ...]:
         """See Asker.ask."""

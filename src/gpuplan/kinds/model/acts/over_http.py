@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuplan.kinds.model.acts.asking import CONNECTING, Registered, Unanswered, inputs_of, outputs_of, sequence
@@ -21,6 +22,7 @@ class OverHttp:
 
         self._timeout = timeout
         self._client = InferenceServerClient(address, connection_timeout=CONNECTING, network_timeout=timeout)
+        self._warm()
 
     def ask(self, request: Request, version: int, region: Registered | None) -> tuple[Answer, ...]:
         """See Asker.ask."""
@@ -48,6 +50,14 @@ class OverHttp:
         """See Asker.close; it ends in the thread that it was made in."""
         self._client.close()
         leave_thread()
+
+    def _warm(self) -> None:
+        """Connect, so that no inference is measured with it; where that fails, the first inference tells."""
+        from geventhttpclient.response import HTTPParseError
+        from tritonclient.utils import InferenceServerException
+
+        with suppress(InferenceServerException, OSError, HTTPParseError):
+            self._client.is_server_live()
 
 
 def _answer(result: InferResult, region: Registered | None) -> Answer:

@@ -15,6 +15,7 @@ from gpuplan.model.diagnostic import Diagnostic, Problem
 if TYPE_CHECKING:
     import docker
     from tritonclient.http import InferenceServerClient
+    from tritonclient.utils import InferenceServerException
 
 DIRECTORY = "/dev/shm"  # noqa: S108 - the container's own; the name in it is random
 NAME = re.compile(r"^gpuplan-smoke-[0-9a-f]{16}$")
@@ -113,7 +114,7 @@ def system_region(inside: Inside, content: bytes, client: InferenceServerClient)
         try:
             client.register_system_shared_memory(region.name, f"/{region.name}", region.size)
         except (InferenceServerException, OSError) as fault:
-            raise Problem(refused("system", inside.called, str(fault))) from fault
+            raise Problem(refused("system", inside.called, fault)) from fault
         try:
             yield region
         finally:
@@ -121,10 +122,11 @@ def system_region(inside: Inside, content: bytes, client: InferenceServerClient)
                 client.unregister_system_shared_memory(region.name)
 
 
-def refused(kind: str, container: str, words: str) -> Diagnostic:
+def refused(kind: str, container: str, fault: InferenceServerException | OSError) -> Diagnostic:
     """The server does not take the region."""
+    words = str(fault) if isinstance(fault, OSError) else str(fault.message())
     return Diagnostic(
         "A model server refuses shared memory",
-        f"The server in {container} does not take a region of {kind} shared memory: {words}.",
+        f"The server in {container} does not take a region of {kind} shared memory: {words.rstrip(' .')}.",
         "Write shared_memory: none, or look at its log.",
     )
