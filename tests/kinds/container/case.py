@@ -24,7 +24,8 @@ from tests.kinds.container.node import checked, snapshot
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 KEYS = (
     *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
-    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "registry", "replace", "expect"),
+    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "expect"),
+    *("registry", "replace", "components"),
     *("access", "toolkit", "info", "version", "networks", "listening", "processes"),
 )
 TOLD = ("access", "toolkit", "info", "version", "registry", "networks", "listening", "processes")
