@@ -28,7 +28,7 @@ KEYS = (
     *("registry", "replace", "components"),
     *("access", "toolkit", "info", "version", "networks", "listening", "processes"),
 )
-TOLD = ("access", "toolkit", "info", "version", "registry", "networks", "listening", "processes")
+TOLD = ("access", "toolkit", "info", "version", "registry", "components", "networks", "listening", "processes")
 """What a node says of itself beside its containers and images."""
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
 CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause", "origin")
