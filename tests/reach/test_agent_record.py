@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_and_leaves_the_old(asking: Asking, monkeypatch: pyt
     assert asking.value("record") == {"run": "old"}
     assert Path(asking.node.root, "plans/prod/journal.jsonl").read_text() == '{"run": "old"}\n'
     assert sorted(os.listdir(Path(asking.node.root, "plans/prod"))) == ["journal.jsonl", "record.json"]
-    assert os.listdir(Path(asking.node.root, "blobs")) == []
+    assert os.listdir(Path(asking.node.root, "blobs")) == ["incoming"]
 
 
 def test_a_file_is_replaced_whole_whatever_the_umask(tmp_path: Path) -> None:
