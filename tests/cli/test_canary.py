@@ -50,6 +50,7 @@ def test_a_secret_is_nowhere_but_in_its_container(tmp_path: Path) -> None:
     (tmp_path / "word").write_text(SECRETS[2])
     plan, inventory = tmp_path / "plan.yaml", tmp_path / "inv.yaml"
     inventory.write_text(INVENTORY)
+    both = ("plan.yaml", "-i", "inv.yaml")
     plan.write_text(PLAN + FAILS)
     assert gpuplan(tmp_path, "plan", *both, canary=SECRETS[0]) == 1
     plan.write_text(PLAN)
