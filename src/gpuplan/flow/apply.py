@@ -161,7 +161,7 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note, seal=ledger.seal)
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
     _foresee(node, hands(lambda _: None))
     journal.begins(run.who, len(node.order))
     return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()

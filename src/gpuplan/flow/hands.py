@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from gpuplan.flow.observe import look
 from gpuplan.kinds.room import Memory
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     import docker
 
 
+class Keeper(Protocol):
+    """What keeps the node's record while steps run."""
+
+    def note(self, facts: Memory) -> None:
+        """Have the node remember facts at once."""
+        ...
+
+    def seal(self, *texts: str) -> str:
+        """The keyed digest by which a secret of a container is known again."""
+        ...
+
+
 class NodeHands:
     """The hands of one step on one node; what it says is shown live and kept in the step's transcript."""
 
@@ -31,8 +43,7 @@ class NodeHands:
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
         measure: Callable[[str, Amount], None] = lambda *_: None,
-        note: Callable[[Memory], None] = lambda _: None,
-        seal: Callable[..., str] = lambda *_: "",
+        keeper: Keeper | None = None,
     ) -> None:
         self.node = session.node
         self.plan = plan
@@ -41,8 +52,7 @@ class NodeHands:
         self._secrets = secrets
         self._tell = tell
         self._measure = measure
-        self._note = note
-        self._seal = seal
+        self._keeper = keeper
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
@@ -91,11 +101,12 @@ class NodeHands:
 
     def seal(self, *texts: str) -> str:
         """The keyed digest of a secret."""
-        return self._seal(*texts)
+        return self._keeper.seal(*texts) if self._keeper else ""
 
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about."""
-        self._note(facts)
+        if self._keeper:
+            self._keeper.note(facts)
 
     def say(self, text: str) -> None:
         """A word of progress."""

@@ -40,7 +40,7 @@ class Hands(Protocol):
         ...
 
     def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
-        """Those of the SHA-256 digests whose content the node does not have yet, with the bytes that arrived of each."""
+        """Those of the SHA-256 digests whose content the node lacks, with the bytes that arrived of each."""
         ...
 
     def send(self, contents: Sequence[Content], arrived: Arrived) -> None:

@@ -163,7 +163,7 @@ class Bench:
         changes = self.compare(desired)
         node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
         journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
-        hands = partial(NodeHands, self.session, PLAN, self.base, {}, note=ledger.note)
+        hands = partial(NodeHands, self.session, PLAN, self.base, {}, keeper=ledger)
         runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
         return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in runner.run()}
 
