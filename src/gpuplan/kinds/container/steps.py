@@ -15,7 +15,6 @@ from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json, JsonObject, Later
 
-
 TAKE_OVER = "take-over"
 """Name of the step in which a new container starts while the old one serves."""
 
