@@ -60,11 +60,17 @@ class Slice(Stated):
     compute: tuple[Annotated[str, StringConstraints(pattern=r"^[1-8]c$")], ...] = Field(
         default=(), description="compute instances, such as [1c, 2c]; one that fills the slice if empty"
     )
+    start: Natural | None = Field(
+        default=None,
+        description="the memory slice that it begins at, as nvidia-smi mig -lgipp tells; else it is solved",
+    )
 
     @model_validator(mode="after")
     def _one_size(self) -> Slice:
         if (self.profile is None) == (self.memory is None):
             raise ValueError("has one size; state exactly one of profile and memory")
+        if self.start is not None and self.count > 1:
+            raise ValueError("are several slices, which cannot all begin at one place; write each by itself")
         return self
 
 
