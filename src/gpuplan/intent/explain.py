@@ -65,6 +65,7 @@ class Fault:
         """The value is of another type altogether: the other side of a union may be what was meant."""
         return self.kind in _EXPECTED or self.kind == "literal_error"
 
+
 _LISTED = 16
 """So many valid keys are named beside the nearest one."""
 

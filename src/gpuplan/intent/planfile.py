@@ -134,6 +134,7 @@ class Container(EngineOptions):
     """One container on each matching node (or one for each slice that `each` matches)."""
 
     nodes: Nodes
+    container_name: Name | None = Field(default=None, description="its name on the nodes, if another than its key")
     image: str | None = None
     archive: str | None = Field(default=None, description="docker archive beside the plan file")
     pull: Literal["missing", "always", "never"] = "missing"

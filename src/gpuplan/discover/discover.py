@@ -1,0 +1,76 @@
+"""Discover: from what the nodes said to the sections of a plan file, each tried out before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpuplan.discover.entry import Discovery, Entry, Node
+from gpuplan.discover.nodes import containers_of, gpus_of
+from gpuplan.discover.prove import Proof
+from gpuplan.discover.together import keyed, together
+from gpuplan.kinds.container.read import read
+from gpuplan.kinds.ground.devices import environment
+from gpuplan.model.inventory import Host
+from gpuplan.model.snapshot import Snapshot
+from gpuplan.model.value import Secret
+
+
+def discovered(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:
+    """The plan file of nodes, called `name`; what it cannot say is among what is left out."""
+    nodes = [Node(host.name, snapshot) for host, snapshot in told]
+    devices = {node.name: gpus_of(node) for node in nodes}
+    hosts = {host.name: host for host, _ in told}
+    for node in nodes:
+        _keep_proven_gpus(Proof(name, hosts[node.name], node, {}))
+    keys = keyed([each for node in nodes for each in node.entries])
+    for node in nodes:
+        node.entries = [replace(each, name=keys[node.name, each.name]) for each in node.entries]
+        names = {
+            uuid: "/".join(filter(None, (keys[node.name, f"gpu{index}"], part)))
+            for uuid, (index, part) in devices[node.name].items()
+        }
+        containers_of(node, names)
+        _keep_proven_containers(Proof(name, hosts[node.name], node, _secrets(node)))
+    entries = [each for node in nodes for each in node.entries]
+    sections = (
+        *together([each for each in entries if each.kind == "gpus"]),
+        *together([each for each in entries if each.kind == "containers"]),
+    )
+    return Discovery(name, sections, tuple(each for node in nodes for each in node.left_out))
+
+
+def _keep_proven_gpus(proof: Proof) -> None:
+    """A GPU that a plan file cannot leave as it is only gets a name, so that containers can be given it."""
+    node, kept = proof.node, []
+    for each in node.entries:
+        if objections := proof.objections([each], "gpu"):
+            bare = {"select": each.section["select"]}
+            kept.append(replace(each, section=bare, unsaid=(*each.unsaid, *objections)))
+        else:
+            kept.append(each)
+    node.entries = kept
+
+
+def _keep_proven_containers(proof: Proof) -> None:
+    node = proof.node
+    gpus = [each for each in node.entries if each.kind == "gpus"]
+    kept: list[Entry] = []
+    for each in node.entries:
+        objections = proof.objections([*gpus, each], "container") if each.kind == "containers" else ()
+        if objections:
+            node.leave_out(f"container {each.name}", "; ".join(objections))
+        else:
+            kept.append(each)
+    node.entries = kept
+
+
+def _secrets(node: Node) -> Mapping[str, Secret]:
+    """What the references of the node's containers stand for, as long as it is tried out."""
+    referred = {name for each in node.entries for name in each.secrets}
+    return {
+        f"${{env:{name}}}": Secret(f"env:{name}", value)
+        for live in read(node.snapshot).containers
+        for name, value in environment(live.config).items()
+        if name in referred
+    }

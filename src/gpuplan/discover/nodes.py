@@ -1,0 +1,68 @@
+"""Nodes: the GPUs and containers of each node as entries, and what has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gpuplan.discover.entry import Entry, Node
+from gpuplan.kinds.container.describe import describe as describe_container
+from gpuplan.kinds.container.read import Observed, leftover
+from gpuplan.kinds.container.read import read as read_containers
+from gpuplan.kinds.gpu.describe import describe as describe_gpu
+from gpuplan.kinds.gpu.read import read as read_gpus
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.model.value import Json
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
+"""What a plan file takes for the name of a container."""
+PRIVATE = re.compile(
+    r"pass(w|phrase|code|$|_)|pwd|secret|token|credential|bearer|auth|salt|private|(^|_)key(s|$|_)|api_?key|dsn$|_url$",
+    re.IGNORECASE,
+)
+"""Names of variables whose values are not written into a file: rather too many than too few."""
+
+
+def gpus_of(node: Node) -> Mapping[str, tuple[int, str]]:
+    """Add an entry for each GPU. UUID of what a container can be given → the GPU's index, and its name below that."""
+    observed = read_gpus(node.snapshot)
+    if observed.error is not None:
+        node.leave_out("the GPUs", f"they could not be read: {observed.error.text}")
+    for lost in observed.lost:
+        node.leave_out(f"GPU {lost.index}", f"it could not be read: {lost.error.text}")
+    devices: dict[str, tuple[int, str]] = {}
+    for gpu in observed.gpus:
+        found = describe_gpu(gpu)
+        node.entries.append(Entry("gpus", f"gpu{gpu.index}", node.name, found.section, found.unsaid))
+        devices |= {uuid: (gpu.index, part) for uuid, part in found.devices.items()}
+    return devices
+
+
+def containers_of(node: Node, devices: Mapping[str, str]) -> None:
+    """Add an entry for each container that runs and that nobody's plan file made. `devices` are names by UUID."""
+    observed = read_containers(node.snapshot)
+    if observed.error is not None:
+        node.leave_out("the containers", f"they could not be read: {observed.error.text}")
+    for live in observed.containers:
+        if why := _no_section(live, observed):
+            node.leave_out(f"container {live.name}", why)
+            continue
+        found = describe_container(live, observed, devices, PRIVATE)
+        node.entries.append(Entry("containers", live.name, node.name, found.section, found.unsaid, found.secrets))
+
+
+def _no_section(live: Live, observed: Observed) -> str:
+    if live.plan or leftover(live):
+        return f"the plan file {live.plan or '?'} made it"
+    if not NAME.match(live.name):
+        return "a plan file cannot have its name"
+    if live.status != "running":
+        return f"it does not run ({live.status}), and what a plan file names is to run"
+    if not observed.gpus.known:
+        return "the node's GPUs could not be read, so nobody knows which of them it has"
+    return ""
+
+
+def as_sequence(value: Json) -> Sequence[Json]:
+    """A list of a section; empty where there is none."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
