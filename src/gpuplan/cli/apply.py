@@ -13,6 +13,7 @@ from gpuplan.cli.options import (
     InventoryPath,
     Local,
     Only,
+    Replace,
     Targets,
     VariableFiles,
     Variables,
@@ -26,6 +27,7 @@ def apply(
     inventory: InventoryPath = "",
     target: Targets = None,
     only: Only = None,
+    replace: Replace = None,
     local: Local = False,
     var: Variables = None,
     var_file: VariableFiles = None,
@@ -43,7 +45,7 @@ def apply(
     from gpuplan.cli.kinds import checked_kinds
     from gpuplan.cli.voice import Voice
 
-    if local == bool(what) or (local and (target or var or var_file)):
+    if local == bool(what) or (local and (target or replace or var or var_file)):
         raise Problem(_either(local), Exit.USAGE)
     kinds = checked_kinds(only)
     given = carrying_out.consent(auto_approve, allow, as_json, verbose)
@@ -53,21 +55,21 @@ def apply(
         return restore_here(kinds, given, as_json)
     voice = Voice(as_json)
     if saved_file.is_change_set(what):
-        if target or kinds or var or var_file:
+        if target or kinds or replace or var or var_file:
             raise Problem(_settled(what), Exit.USAGE)
         change_set, made_with = saved_file.read(what)
         nodes = read_inventory_file(inventory_path(inventory or made_with))
         voice.tell(nodes.warnings)
         return carrying_out.carry_out(change_set, nodes, given, voice)
     inputs = read_inputs(what, inventory, var, var_file)
-    change_set = planning.make(inputs, voice, target, kinds)
+    change_set = planning.make(inputs, voice, target, kinds, anew=replace)
     return carrying_out.carry_out(change_set, inputs.inventory, given, voice, partial=bool(target or kinds))
 
 
 def _settled(file: str) -> Diagnostic:
     return Diagnostic(
         "A saved change set is applied as it is",
-        f"{file} was made with its own targets and variables; --target, --only, --var and --var-file cannot change it.",
+        f"{file} was made with its own targets and variables; --target, --only, --replace, --var and --var-file cannot change it.",
         "Leave them out, or make a new change set with gpuplan plan --out.",
     )
 

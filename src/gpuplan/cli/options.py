@@ -25,6 +25,12 @@ Targets = Annotated[
         "--target", metavar="ADDRESS", help="Only what matches this glob, and what it needs; may be repeated."
     ),
 ]
+Replace = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replace", metavar="ADDRESS", help="Make containers that match this glob anew in any case; may be repeated."
+    ),
+]
 Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="KIND", help="Only this kind: gpu, repository, container, model; may be repeated."),

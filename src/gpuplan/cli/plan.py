@@ -11,6 +11,7 @@ from gpuplan.cli.options import (
     InventoryPath,
     Only,
     PlanPath,
+    Replace,
     Targets,
     VariableFiles,
     Variables,
@@ -25,6 +26,7 @@ def plan(
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Save the change set for gpuplan apply.")] = "",
     target: Targets = None,
     only: Only = None,
+    replace: Replace = None,
     var: Variables = None,
     var_file: VariableFiles = None,
     detailed_exitcode: Annotated[
@@ -47,7 +49,7 @@ def plan(
     if out:
         saved_file.refuse_to_overwrite(out)
     kinds = checked_kinds(only)
-    change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target, kinds)
+    change_set = planning.make(read_inputs(plan, inventory, var, var_file), voice, target, kinds, anew=replace)
     code = of_plan(change_set, detailed_exitcode)
     planning.show(change_set, voice, partial=bool(target or kinds), verbose=verbose)
     vetoes = refusals(change_set, ())

@@ -25,8 +25,9 @@ def make(
     targets: Sequence[str] | None,
     kinds: Sequence[str] | None = None,
     destroy: bool = False,
+    anew: Sequence[str] | None = None,
 ) -> ChangeSet:
-    """Ask all nodes and compare."""
+    """Ask all nodes and compare; `anew` is replaced whether it differs or not."""
     from gpuplan.flow.run import plan
     from gpuplan.flow.target import Scope
 
@@ -37,11 +38,13 @@ def make(
             inputs.inventory,
             environ=os.environ,
             base_dir=inputs.base_dir,
-            scope=Scope(tuple(targets or ()), tuple(kinds or ())),
+            scope=Scope(tuple(targets or ()), tuple(kinds or ()), tuple(anew or ())),
             destroy=destroy,
             listen=listen,
         )
-    if idle := [_idle_target(target) for target in targets or () if not _means_something(target, made)]:
+    if idle := [
+        _idle_target(target) for target in (*(targets or ()), *(anew or ())) if not _means_something(target, made)
+    ]:
         raise Problem(idle, Exit.USAGE)
     return made
 

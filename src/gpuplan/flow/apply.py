@@ -90,7 +90,7 @@ def _locked(host: Host, run: Run) -> Iterator[Session]:
 
 def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
     snapshot = session.ask(Question(run.change_set.plan))
-    fresh = _compare(node, snapshot, run)
+    fresh = _compare(node, snapshot, run, run.change_set.replace)
     refused = _refusal(node, fresh, run)
     if refused is not None:
         return refused
@@ -139,8 +139,8 @@ def _settle(session: Session, ledger: Ledger, planned: NodeChanges, last: NodeCh
         ledger.write()
 
 
-def _compare(node: NodeChanges, snapshot: Snapshot, run: Run) -> NodeChanges:
-    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets))
+def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, anew: tuple[str, ...] = ()) -> NodeChanges:
+    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets, anew))
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:

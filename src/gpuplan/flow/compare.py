@@ -19,37 +19,41 @@ from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import Later, Secret, digest
 
 
-def compare(desired: Sequence[Desired], snapshot: Snapshot, plan: str, secrets: Mapping[str, Secret]) -> NodeChanges:
+def compare(
+    desired: Sequence[Desired],
+    snapshot: Snapshot,
+    plan: str,
+    secrets: Mapping[str, Secret],
+    anew: tuple[str, ...] = (),
+) -> NodeChanges:
     """Everything that differs on one node.
 
     What a room binds or disturbs is told to the rooms after it: so a slice that is made anew takes its container
-    along, and the container its models.
+    along, and the container its models. `anew` are globs over what is replaced whether it differs or not.
     """
     try:
         record = read_record(snapshot, plan)
     except Problem as problem:
         return unread(snapshot.node, problem.diagnostics, desired)
     try:
-        return _rooms(desired, snapshot, record, secrets)
+        return _rooms(desired, snapshot, Circumstances(snapshot.node, plan, record, secrets=secrets, replace=anew))
     except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
         return unread(snapshot.node, [unforeseen(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
 
 
-def _rooms(
-    desired: Sequence[Desired], snapshot: Snapshot, record: Record, secrets: Mapping[str, Secret]
-) -> NodeChanges:
+def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: Circumstances) -> NodeChanges:
     bindings: dict[Address, str | Later] = {}
     disturbed: dict[Address, str] = {}
     comparisons: list[Comparison] = []
     for room in ROOMS:
-        circumstances = Circumstances(snapshot.node, record.plan, record, dict(bindings), dict(disturbed), secrets)
+        circumstances = replace(begin, bindings=dict(bindings), disturbed=dict(disturbed))
         wanted = [each for each in desired if each.address.kind == room.kind]
         comparison = room.compare(wanted, snapshot, circumstances)
         bindings.update(comparison.bindings)
         for change in comparison.changes:
             disturbed.update(change.disturbs)
         comparisons.append(comparison)
-    return _gather(desired, snapshot, record, comparisons)
+    return _gather(desired, snapshot, begin.record, comparisons)
 
 
 def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:

@@ -44,6 +44,14 @@ def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, Wish]:
     return wishes
 
 
+def asked_images(wishes: Mapping[str, Wish]) -> Mapping[str, tuple[str, ...]]:
+    """Host → images whose registries the plan file has asked at each plan and drift check."""
+    return {
+        host: tuple(dict.fromkeys(name for room in ROOMS for name in room.asks(wish.desired)))
+        for host, wish in wishes.items()
+    }
+
+
 def as_recorded(record: Record) -> tuple[Desired, ...]:
     """What was last applied, as if it were desired: the other side of a drift check."""
     return tuple(Desired(address, recorded.spec, recorded.needs) for address, recorded in record.resources.items())

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuplan.flow.unforeseen import unforeseen
@@ -15,6 +15,7 @@ from gpuplan.model.event import Asked, Asking, Listener
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.reach.connect import connect
+from gpuplan.reach.registry import ask_registries
 from gpuplan.reach.session import Question, Session
 
 AT_ONCE = 32
@@ -44,7 +45,7 @@ def ask(host: Host, question: Question, listen: Listener) -> Answer:
     try:
         session = connect(host)
         try:
-            snapshot = session.ask(question)
+            snapshot = _with_registries(session, session.ask(question), question.images.get(host.name, ()))
         finally:
             session.close()
     except Problem as problem:
@@ -56,6 +57,13 @@ def ask(host: Host, question: Question, listen: Listener) -> Answer:
         return Answer(host, None, (told,))
     listen(Asked(host.name, time.monotonic() - started))
     return Answer(host, snapshot)
+
+
+def _with_registries(session: Session, snapshot: Snapshot, images: Sequence[str]) -> Snapshot:
+    """The snapshot with what registries say, where the plan file has them asked and the engine answers at all."""
+    if not images or snapshot.probe("docker").error is not None:
+        return snapshot
+    return replace(snapshot, probes={**snapshot.probes, "registry": ask_registries(session, images)})
 
 
 def look(session: Session, plan: str, probes: Iterable[str]) -> Snapshot:

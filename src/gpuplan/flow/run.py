@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuplan.flow.apply import Run, apply_node
 from gpuplan.flow.compare import compare, unread
-from gpuplan.flow.desire import Wish, desire, secret_references
+from gpuplan.flow.desire import Wish, asked_images, desire, secret_references
 from gpuplan.flow.drift import findings
 from gpuplan.flow.guard import refusals
 from gpuplan.flow.journal import now
@@ -54,8 +54,11 @@ def plan(
     scope = replace(scope, kinds=with_companions(scope.kinds))
     wishes: Mapping[str, Wish] = {} if destroy else desire(plan_file, hosts)
     revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
-    answers = told_apart(observe(hosts, Question(plan_file.name), listen))
-    nodes = tuple(_node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed) for answer in answers)
+    answers = told_apart(observe(hosts, Question(plan_file.name, images=asked_images(wishes)), listen))
+    nodes = tuple(
+        _node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed, scope.replace)
+        for answer in answers
+    )
     return ChangeSet(
         plan=plan_file.name,
         plan_file=str(base_dir / Path(plan_file.path).name),
@@ -65,6 +68,7 @@ def plan(
         destroy=destroy,
         only=scope.kinds,
         targets=scope.targets,
+        replace=scope.replace,
     )
 
 
@@ -111,7 +115,8 @@ def drift(
     started = time.monotonic()
     wishes = desire(plan_file, inventory.hosts)
     revealed, missing = reveal_some(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
-    answers = told_apart(observe(inventory.hosts, Question(plan_file.name), listen))
+    question = Question(plan_file.name, images=asked_images(wishes))
+    answers = told_apart(observe(inventory.hosts, question, listen))
 
     today = datetime.now(UTC).date()
 
@@ -125,10 +130,10 @@ def drift(
     return Report(plan_file.name, now(), time.monotonic() - started, nodes, missing)
 
 
-def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret]) -> NodeChanges:
+def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]) -> NodeChanges:
     if answer.snapshot is None:
         return unread(answer.host.name, answer.problems, wish.desired)
-    node = compare(wish.desired, answer.snapshot, plan, revealed)
+    node = compare(wish.desired, answer.snapshot, plan, revealed, anew)
     return replace(node, diagnostics=(*wish.warnings, *node.diagnostics))
 
 

@@ -34,6 +34,7 @@ def restore(value: Json, file: str) -> ChangeSet:
             destroy=value["destroy"] is True,
             only=tuple(str(kind) for kind in as_list(value["only"])),
             targets=tuple(str(target) for target in as_list(value["targets"])),
+            replace=tuple(str(each) for each in as_list(value.get("replace") or ())),
             nodes=_each(value["nodes"], _node),
         )
     except (KeyError, TypeError, ValueError) as fault:
@@ -62,6 +63,7 @@ def _node(value: JsonObject) -> NodeChanges:
                 str(each["what"]),
                 _maybe(each["in_the_way_of"]),
                 str(each["guard"]),
+                _addresses(each["sees"]),
             ),
         ),
         unknown=_each(

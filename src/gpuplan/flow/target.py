@@ -20,6 +20,8 @@ class Scope:
     targets: tuple[str, ...] = ()
     """Globs over addresses."""
     kinds: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    """Globs over addresses of what is made anew whether it differs or not."""
 
     def of(self, node: NodeChanges) -> NodeChanges:
         """The part of a node's changes that lies within."""

@@ -138,6 +138,9 @@ class Container(EngineOptions):
     image: str | None = None
     archive: str | None = Field(default=None, description="docker archive beside the plan file")
     pull: Literal["missing", "always", "never"] = "missing"
+    platform: str | None = Field(
+        default=None, pattern=r"^linux/[a-z0-9]+(/v[0-9]+)?$", description="linux/arm64; the node's own if not stated"
+    )
     each: str | None = Field(default=None, description="GPU/SLICE glob; one container for each match")
     gpus: tuple[str, ...] = ()
     ports: ServerPorts | tuple[str | int, ...] = ()

@@ -23,7 +23,7 @@ def output(command: str, base_dir: Path, environ: Mapping[str, str], longest: in
     """
     argv = _words(command)
     try:
-        process = subprocess.Popen(  # noqa: S603 - a command of the operator's own plan file, split without a shell
+        process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

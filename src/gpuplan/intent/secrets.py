@@ -21,7 +21,7 @@ LONGEST = 1024 * 1024
 _REFERENCE = re.compile(r"\$\{(env|file|cmd):([^{}]+)\}")
 _NOWHERE: Mapping[str, Location] = {}
 _SAID: dict[tuple[str, Path], str] = {}
-"""What commands said in this process: one that asks for a passphrase is run once, not for the plan and the apply each."""
+"""What commands said in this process: one that asks for a passphrase is not run for the plan and the apply each."""
 
 
 def find(plan: PlanFile) -> tuple[tuple[str, Location], ...]:

@@ -99,6 +99,8 @@ class Room(Generic[Observed]):
     """Do one step, look again, and raise Problem unless the second look says that it is so."""
     also: tuple[str, ...] = ()
     """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
+    asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()
+    """Images whose registries are to be asked before it compares: only what the plan file states that of."""
 
     def compare(self, desired: Sequence[Desired], snapshot: Snapshot, circumstances: Circumstances) -> Comparison:
         """Read and diff in one go: what the flow calls, since it need not know what a room observes."""

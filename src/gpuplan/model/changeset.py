@@ -51,6 +51,8 @@ class ChangeSet:
     """The kinds that it is confined to; empty = all of them."""
     targets: tuple[str, ...] = ()
     """Globs over the addresses that it is confined to; empty = all of them."""
+    replace: tuple[str, ...] = ()
+    """Globs over the addresses that it makes anew whether they differ or not."""
 
     @property
     def empty(self) -> bool:

@@ -47,3 +47,5 @@ class Circumstances:
     """Resources and parts whose identity or presence changes in this change set → because of what."""
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Resolved secrets by reference."""
+    replace: tuple[str, ...] = ()
+    """Globs over the addresses that are to be made anew whether they differ or not."""

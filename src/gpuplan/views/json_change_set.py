@@ -26,6 +26,7 @@ def change_set(whole: ChangeSet) -> JsonObject:
         "destroy": whole.destroy,
         "only": list(whole.only),
         "targets": list(whole.targets),
+        "replace": list(whole.replace),
         "nodes": [_node(node) for node in whole.nodes],
     }
 

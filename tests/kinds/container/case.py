@@ -24,7 +24,7 @@ from tests.kinds.container.node import checked, snapshot
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 KEYS = (
     *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
-    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "expect"),
+    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "registry", "replace", "expect"),
     *("access", "toolkit", "info", "version"),
 )
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
@@ -85,6 +85,7 @@ def load(path: Path) -> Case:
         bindings={_gpu(name): _bound(name, uuid) for name, uuid in stated.get("bindings", BOUND).items()},
         disturbed={_disturbed(name): why for name, why in stated.get("disturbed", {}).items()},
         secrets={reference: Secret(reference, text) for reference, text in stated.get("secrets", {}).items()},
+        replace=tuple(stated.get("replace", ())),
     )
     look = snapshot(
         [{"plan": "prod", **each} for each in stated.get("containers", [])],
@@ -92,7 +93,7 @@ def load(path: Path) -> Case:
         default_runtime=stated.get("default_runtime", "runc"),
         docker_error=stated.get("docker_error"),
         gpu_error=stated.get("gpu_error"),
-        told={key: stated[key] for key in ("access", "toolkit", "info", "version") if key in stated},
+        told={key: stated[key] for key in ("access", "toolkit", "info", "version", "registry") if key in stated},
     )
     expect = checked(stated["expect"], EXPECT_KEYS)
     for change in expect.get("changes", {}).values():

@@ -50,9 +50,10 @@ def an_id(text: str) -> str:
 
 def image(stated: Mapping[str, Any]) -> Mapping[str, Any]:
     """An image: `tags`, `digests`, and `config` laid over the recorded one; `of` sets its id."""
-    checked(stated, ("of", "tags", "digests", "config"))
+    checked(stated, ("of", "tags", "digests", "config", "architecture"))
     raw = copy.deepcopy(IMAGE)
     raw["Id"] = f"sha256:{an_id(stated.get('of') or (stated['tags'] or stated['digests'])[0])}"
+    raw["Architecture"] = stated.get("architecture", raw["Architecture"])
     raw["RepoTags"] = stated.get("tags", [])
     raw["RepoDigests"] = stated.get("digests", [])
     raw["Config"] |= stated.get("config", {})
@@ -124,6 +125,7 @@ def snapshot(
             "docker": Probe(error=ProbeError(**docker_error)) if docker_error else Probe(docker),
             "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": GPUS}),
             **({"access": access(told["access"])} if "access" in told else {}),
+            **({"registry": Probe({"images": told["registry"]})} if "registry" in told else {}),
             **({"toolkit": toolkit(told["toolkit"])} if "toolkit" in told else {}),
         },
     )

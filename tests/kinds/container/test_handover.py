@@ -76,7 +76,7 @@ def test_one_that_does_not_come_up_leaves_the_old_one_alone(bench: Bench) -> Non
     assert bench.compare(old).changes == ()
 
 
-@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "_answer_to_the_name", "rename"])
+@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "answer_to_the_name", "rename"])
 def test_whatever_fails_leaves_the_old_one_alone(bench: Bench, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import tarfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuplan.intent.planfile import PlanFile
-from gpuplan.intent.sources import archive
-from gpuplan.intent.sources.archive import tag_in_archive
-from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.shape import from_json
 from gpuplan.model.diagnostic import Severity
-from gpuplan.model.inventory import Host
 from tests.kinds.container.case import wishes
 
 TRITON = "nvcr.io/nvidia/tritonserver:24.10-py3"
@@ -206,40 +196,6 @@ def test_each_slice_has_a_container_with_ports_of_its_own() -> None:
     ]
 
 
-def write_archive(path: Path, manifest: object) -> None:
-    content = json.dumps(manifest).encode()
-    with tarfile.open(path, "w") as opened:
-        member = tarfile.TarInfo("manifest.json")
-        member.size = len(content)
-        opened.addfile(member, io.BytesIO(content))
-
-
-def test_an_archive_says_which_image_it_holds(tmp_path: Path) -> None:
-    write_archive(tmp_path / "app.tar", [{"Config": "c.json", "RepoTags": ["app:7"], "Layers": []}])
-    plan = PlanFile(version=1, name="prod", containers={"web": {"nodes": "all", "archive": "app.tar"}})
-    plan._path = str(tmp_path / "plan.yaml")
-    desired, found = ROOM.spec(plan, Host("n"))
-    assert (list(found), from_json(desired[0].spec).image) == ([], "app:7")
-
-
-@pytest.mark.parametrize("manifest", [[], [{"RepoTags": None}], [{"RepoTags": ["a:1", "a:2"]}], {"RepoTags": 1}, [1]])
-def test_archives_that_do_not(tmp_path: Path, manifest: object) -> None:
-    write_archive(tmp_path / "app.tar", manifest)
-    with pytest.raises(ValueError, match=r"archive|tagged"):
-        tag_in_archive(str(tmp_path / "plan.yaml"), "app.tar")
-
-
-def test_an_archive_is_opened_once_until_it_changes(tmp_path: Path) -> None:
-    plan, path = str(tmp_path / "plan.yaml"), tmp_path / "app.tar"
-    write_archive(path, [{"RepoTags": ["app:1"]}])
-    before = archive._tags.cache_info().misses
-    assert [tag_in_archive(plan, "app.tar") for _ in range(3)] == ["app:1"] * 3
-    assert archive._tags.cache_info().misses == before + 1
-    write_archive(path, [{"RepoTags": ["app:2"]}])
-    os.utime(path, (1, 1))
-    assert tag_in_archive(plan, "app.tar") == "app:2"
-
-
 @pytest.mark.parametrize("image", ["a//b", "/a", "a/", "a b", "", "-a", "a@", "a/-b"])
 def test_images_that_are_no_references(image: str) -> None:
     assert faults(image=image)[0][0] in ("An image's name is not understood", "A container without an image")
@@ -250,10 +206,3 @@ def test_images_that_are_no_references(image: str) -> None:
 )
 def test_images_that_are(image: str) -> None:
     assert one(image=image).image == image
-
-
-def test_files_that_are_no_archive(tmp_path: Path) -> None:
-    (tmp_path / "app.tar").write_bytes(b"not a tar file")
-    with pytest.raises(ValueError, match="docker save"):
-        tag_in_archive(str(tmp_path / "plan.yaml"), "app.tar")
-    assert faults(archive="nowhere.tar")[0][0] == "An image archive cannot be used"

@@ -35,7 +35,8 @@ def _regenerate(step: Step, hands: Hands) -> Memory:
 
 def _bring(step: Step, hands: Hands) -> Memory:
     stated = step.arguments
-    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]))
+    ids = texts(stated.get("ids"))
+    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids)
     return bring(wish, step.address, hands)
 
 

@@ -155,4 +155,5 @@ def _reasons(stale: Sequence[Stale], moving: Sequence[Address], here: bool) -> I
             words += [f"lacks {', '.join(each.missing)}"] if each.missing else []
             yield f"CDI specification is stale: {path} {' and '.join(words)}"
     if moving:
-        yield f"{', '.join(sorted(each.name for each in moving))} will be another device"
+        names = sorted(each.name for each in moving if not any(each.covers(part) for part in moving if part != each))
+        yield f"{', '.join(names)} {'change' if len(names) > 1 else 'changes'} in this run"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from gpuplan.kinds.container.bound import held
 from gpuplan.kinds.container.canonical import shown, wanted_fields
@@ -22,6 +23,7 @@ from gpuplan.kinds.container.steps import (
     update_step,
 )
 from gpuplan.kinds.container.strangers import held_ports
+from gpuplan.kinds.container.tags import moved
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Origin, Step
@@ -67,10 +69,13 @@ def follow(
     disturbance = _disturbance(wanted, circumstances)
     fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
     reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
-    if disturbance is None and not fields:
+    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
+    if disturbance is None and not fields and not forced:
         return None
-    if disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
+    if forced or disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
         holds = held(live, observed, circumstances)
+        fields = (*_newer_image(wanted, live, observed), *fields)
+        reasons = (*reasons, *(["--replace names it"] if forced else []))
         change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
         return replace(change, origin=Origin.PENDING) if found.pending and not (extra or disturbance) else change
     return _updated(wanted, fields, reasons, live, extra)
@@ -91,6 +96,15 @@ def remove(role: str, ours: Sequence[Live], observed: Observed, circumstances: C
         disturbs={address: f"container {role} is removed"},
         steps=(remove_step(address, ports, dict.fromkeys((*needs, *images_of(ours, observed)))),),
     )
+
+
+def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldChange, ...]:
+    """The image that a container gets with its replacement, where its tag has moved on."""
+    found = moved(wanted.spec, live, observed)
+    if found is None:
+        return ()
+    before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
+    return (FieldChange("image", before, after),)
 
 
 def _in_place(change: FieldChange) -> bool:

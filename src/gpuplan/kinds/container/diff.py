@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuplan.kinds.container.bound import bind, comparable
 from gpuplan.kinds.container.cdi import equipped, seen_specifications, to_regenerate, writer_missing
 from gpuplan.kinds.container.changes import create, follow, remove
+from gpuplan.kinds.container.conflicts import beyond_the_node, devices_in_use, networks_missing, ports_listened_on
 from gpuplan.kinds.container.differences import Before
 from gpuplan.kinds.container.images import canonical_name, find, images_of, to_bring, to_take_away
 from gpuplan.kinds.container.livefields import live_fields
@@ -17,6 +18,7 @@ from gpuplan.kinds.container.read import FAILED, NEW, OLD, Observed
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
 from gpuplan.kinds.container.steps import TAKE_OVER, Wanted
 from gpuplan.kinds.container.strangers import names_taken, ports_taken, strangers
+from gpuplan.kinds.container.tags import image_impossible, registry_silent, tag_moved
 from gpuplan.kinds.container.unread import before_unread, spec_unread, unread, unresolved
 from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
@@ -42,9 +44,13 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
     return Comparison(
         changes=(*images, *([cdi] if cdi else []), *changes),
-        unmanaged=tuple(strangers(observed, circumstances.plan)),
+        unmanaged=tuple(strangers(observed, circumstances)),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
-        diagnostics=(*_impossible(verdicts, observed, circumstances.plan), *_preflight(verdicts, cdi, ours, observed)),
+        diagnostics=(
+            *_impossible(verdicts, observed, circumstances.plan),
+            *_preflight(verdicts, cdi, ours, observed),
+            *_tags(verdicts, ours, observed),
+        ),
         rests_on={
             **{verdict.address: _seen(verdict.address.name, verdict.spec, observed) for verdict in verdicts},
             **{Address(observed.node, "container", role): _seen(role, None, observed) for role in gone},
@@ -160,13 +166,25 @@ def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> 
     yield from (verdict.warning for verdict in verdicts if verdict.warning)
     named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
     yield from names_taken(observed, plan, named)
-    yield from ports_taken(
-        observed, plan, [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
-    )
+    starting = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
+    yield from ports_taken(observed, plan, starting)
+    yield from ports_listened_on(observed, plan, starting)
+    yield from devices_in_use(observed, plan, starting)
+    yield from beyond_the_node(observed, starting)
+    yield from networks_missing(observed, [each.wanted for each in verdicts if each.wanted and each.made])
     for verdict in verdicts:
         if verdict.wanted and verdict.made:
-            yield from _image_missing(verdict.wanted, observed)
+            yield from image_impossible(verdict.wanted, observed)
             yield from _no_room_for_two(verdict, observed, plan)
+
+
+def _tags(verdicts: Sequence[_Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
+    """Tags that have moved on under containers that stay as they are."""
+    for verdict in verdicts:
+        current, _ = _current(verdict.address.name, ours)
+        if verdict.wanted and current and not verdict.made:
+            yield from tag_moved(verdict.wanted, current, observed)
+            yield from registry_silent(verdict.wanted, observed)
 
 
 def _preflight(
@@ -179,18 +197,6 @@ def _preflight(
     standing = [(wanted, _current(wanted.address.name, ours)[0]) for wanted, made in starting if not made]
     runtimes = [(wanted, str(live.host_config.get("Runtime") or "")) for wanted, live in standing if live]
     yield from runtime_refused(runtimes, observed.toolkit)
-
-
-def _image_missing(wanted: Wanted, observed: Observed) -> Iterator[Diagnostic]:
-    spec, address = wanted.spec, wanted.address
-    if spec.pull == "never" and not spec.archive and find(spec.image, observed.images) is None:
-        yield Diagnostic(
-            "An image is not on the node",
-            f"{spec.image} is not on {address.node}, and the plan file says pull: never.",
-            f"Bring it there (docker load, docker pull), or say pull: missing for {address.name}.",
-            where=wanted.desired.where,
-            address=str(address),
-        )
 
 
 def _no_room_for_two(verdict: _Verdict, observed: Observed, plan: str) -> Iterator[Diagnostic]:

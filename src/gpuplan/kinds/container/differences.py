@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuplan.kinds.container.access import access_lost, not_started
+from gpuplan.kinds.container.access import access_lost
 from gpuplan.kinds.container.bound import Bound, compare_devices
 from gpuplan.kinds.container.canonical import FROM_IMAGE, OWNED, Fields, image_fields, shown, wanted_fields
 from gpuplan.kinds.container.condition import state
-from gpuplan.kinds.container.images import canonical_name, find
-from gpuplan.kinds.container.livefields import live_fields, primary_network
+from gpuplan.kinds.container.livefields import live_fields, own_names, primary_network
 from gpuplan.kinds.container.read import Image, Observed, leftover
 from gpuplan.kinds.container.seals import Verdict, verdicts, words
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
+from gpuplan.kinds.container.tags import image_differs
 from gpuplan.kinds.ground.devices import environment
 from gpuplan.kinds.ground.docker import Live
-from gpuplan.kinds.ground.raw import mapping
+from gpuplan.kinds.ground.raw import mapping, texts
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.value import Json
@@ -66,7 +66,7 @@ def differences(
     for change, why in (
         _name(live),
         state(live),
-        _image(spec, live, observed),
+        image_differs(spec, live, observed),
         compare_devices(bound, live, observed),
         access_lost(live, observed.denied, observed.toolkit.systemd) if bound.devices else (None, ()),
     ):
@@ -122,23 +122,6 @@ def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     return FieldChange("name", live.name, live.role), (why,)
 
 
-def _image(spec: ContainerSpec, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
-    same_name = canonical_name(live.image) == canonical_name(spec.image)
-    wanted = find(spec.image, observed.images)
-    if wanted is None:
-        return (None, ()) if same_name else (FieldChange("image", live.image, spec.image), ())
-    if wanted.id == live.image_id:
-        return None, ()
-    if not same_name:
-        return FieldChange("image", live.image, spec.image), ()
-    before, after = (f"{spec.image} ({_short(each)})" for each in (live.image_id, wanted.id))
-    return FieldChange("image", before, after), ("the tag moved: it names another image of this node now",)
-
-
-def _short(image_id: str) -> str:
-    return image_id.removeprefix("sha256:")[:12]
-
-
 def _fields(
     spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: Observed
 ) -> Iterator[FieldChange]:
@@ -148,7 +131,10 @@ def _fields(
     has = _compared(spec, live_fields(live, observed.networks), live, observed)
     brought = mapping(image.config.get("Labels")) if image else {}
     wanted = {**{f"labels.{name}": str(value) for name, value in brought.items()}, **wanted}
-    for path, value in sorted(wanted.items()):
+    given = own_names(live)
+    for path, stated in sorted(wanted.items()):
+        further = [alias for alias in texts(stated) if alias not in given]
+        value = further if path.startswith("networks.") else stated
         if has.get(path) != value:
             yield FieldChange(path, shown(path, has.get(path)), shown(path, value))
     for path in sorted(has.keys() - wanted.keys()):

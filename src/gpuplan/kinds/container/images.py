@@ -27,6 +27,9 @@ class Wish:
     name: str
     archive: str = ""
     pull: str = "missing"
+    platform: str = ""
+    ids: tuple[str, ...] = ()
+    """Ids under which the engine may know what the archive holds; empty where nothing can be said."""
 
 
 def canonical_name(name: str) -> str:
@@ -43,16 +46,29 @@ def canonical_name(name: str) -> str:
     return f"{path}@{digest}" if digest else f"{path}:{tag}"
 
 
+def pinned(name: str) -> bool:
+    """True for a name that can never mean another image: a digest, or an id."""
+    return "@" in name or name.startswith("sha256:")
+
+
+def short(digest: str) -> str:
+    """An id or a digest as people read it."""
+    return digest.removeprefix("sha256:")[:12]
+
+
 def image_address(node: str, name: str) -> Address:
     """An image's address, by its canonical name."""
     return Address(node, KIND, canonical_name(name))
 
 
 def find(name: str, images: Iterable[Image]) -> Image | None:
-    """The image of the node that a name means now; None where it is not there."""
+    """The image of the node that a name means now; None where it is not there.
+
+    In containerd's store the id of an image is the digest of its manifest or index.
+    """
     wanted = canonical_name(name)
     for image in images:
-        if image.id == name or wanted in _names(image):
+        if image.id == name or wanted in _names(image) or wanted.endswith(f"@{image.id}"):
             return image
     return None
 
@@ -71,10 +87,13 @@ def to_bring(making: Iterable[ContainerSpec], observed: Observed) -> Iterator[Ch
     """One change for each image that the containers to be made need and that has to be fetched first."""
     wishes: dict[str, Wish] = {}
     for spec in making:
-        here = find(spec.image, observed.images) is not None
-        if spec.pull == "always" or (not here and (spec.archive or spec.pull != "never")):
+        image = find(spec.image, observed.images)
+        ids = spec.archived.manifests if observed.engine.containerd_store else spec.archived.configs
+        here = image is not None and (not ids or image.id in ids)
+        if (spec.pull == "always" and not pinned(spec.image)) or (not here and (spec.archive or spec.pull != "never")):
             wish = wishes.get(canonical_name(spec.image), Wish(spec.image))
-            wish = replace(wish, archive=wish.archive or spec.archive)
+            wish = replace(wish, archive=wish.archive or spec.archive, ids=wish.ids or ids)
+            wish = replace(wish, platform=wish.platform or spec.platform)
             wishes[canonical_name(spec.image)] = replace(wish, pull="always") if spec.pull == "always" else wish
     for wish in wishes.values():
         yield _bring(wish, image_address(observed.node, wish.name), observed)
@@ -106,14 +125,22 @@ def _tags(image: Image) -> frozenset[str]:
 
 
 def _bring(wish: Wish, address: Address, observed: Observed) -> Change:
-    here = find(wish.name, observed.images) is not None
+    here = find(wish.name, observed.images)
+    other = here is not None and bool(wish.ids) and here.id not in wish.ids
+    why = "the archive holds another image under this name" if other else "the plan file says pull: always"
     title = f"load image {wish.name} from {wish.archive}" if wish.archive else f"pull image {wish.name}"
-    arguments = {"image": wish.name, "archive": wish.archive, "pull": wish.pull}
+    arguments = {
+        "image": wish.name,
+        "archive": wish.archive,
+        "pull": wish.pull,
+        "platform": wish.platform,
+        "ids": list(wish.ids),
+    }
     return Change(
         address,
         Action.UPDATE if here else Action.CREATE,
         (FieldChange("archive", None, wish.archive),) if wish.archive else (),
-        reasons=("the plan file says pull: always",) if here else (),
+        reasons=(why,) if here else (),
         steps=(
             Step("bring", address, Verb.UPDATE if here else Verb.CREATE, title, arguments, makes=(address,)),
         ),

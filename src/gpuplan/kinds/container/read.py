@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from gpuplan.kinds.container.access import read_access
 from gpuplan.kinds.container.memory import Device, devices
+from gpuplan.kinds.container.node import Listener, Process, read_listeners, read_processes
 from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
-from gpuplan.kinds.ground.raw import mapping, mappings, texts, whole
+from gpuplan.kinds.ground.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.model.snapshot import ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 
@@ -42,6 +43,16 @@ class Engine:
     memory: int = 0
     """Bytes of the node's main memory."""
     cpus: int = 0
+    containerd_store: bool = False
+    """True where images lie in containerd's store, which calls them by their manifests."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a registry said of a tag: the digest that it means now, or why it is not known."""
+
+    digest: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Observed:
     containers: tuple[Live, ...] = ()
     images: tuple[Image, ...] = ()
     gpus: Gpus = field(default_factory=Gpus)
+    registry: Mapping[str, Said] = field(default_factory=dict)
+    """Image as the plan file names it → what its registry says of it, for those that the plan file has asked."""
     networks: Mapping[str, str] = field(default_factory=dict)
     """Id of each network of the node → its name; empty where the engine was not asked for them."""
     engine: Engine = field(default_factory=Engine)
@@ -61,6 +74,8 @@ class Observed:
     """Container → GPU device files that it has and may not open any more."""
     memory: Mapping[str, Device] = field(default_factory=dict)
     """Of each GPU and slice, by UUID."""
+    listeners: tuple[Listener, ...] = ()
+    processes: tuple[Process, ...] = ()
     error: ProbeError | None = None
     """Why nothing is known of the containers."""
 
@@ -82,6 +97,7 @@ def read(snapshot: Snapshot) -> Observed:
             containers=containers(probe.value),
             images=tuple(map(_image, mappings(value.get("images")))),
             gpus=gpus,
+            registry=_registry(snapshot),
             memory=devices(snapshot),
             networks={
                 str(each.get("Id") or ""): str(each.get("Name") or "") for each in mappings(value.get("networks"))
@@ -89,6 +105,8 @@ def read(snapshot: Snapshot) -> Observed:
             engine=_engine(mapping(value.get("info"))),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
+            listeners=read_listeners(snapshot),
+            processes=read_processes(snapshot),
             default_runtime=str(mapping(value.get("info")).get("DefaultRuntime") or "runc"),
         )
     except (KeyError, TypeError, ValueError) as fault:
@@ -107,7 +125,18 @@ def _engine(info: JsonObject) -> Engine:
         architecture=_ARCHITECTURES.get(machine, machine),
         memory=whole(info.get("MemTotal")),
         cpus=whole(info.get("NCPU")),
+        containerd_store=any(
+            "io.containerd.snapshotter.v1" in texts(pair) for pair in sequence(info.get("DriverStatus"))
+        ),
     )
+
+
+def _registry(snapshot: Snapshot) -> Mapping[str, Said]:
+    said = mapping(mapping(snapshot.probe("registry").value).get("images"))
+    return {
+        name: Said(str(mapping(each).get("digest") or ""), str(mapping(each).get("problem") or ""))
+        for name, each in said.items()
+    }
 
 
 def _image(raw: JsonObject) -> Image:

@@ -62,13 +62,28 @@ class Logging:
 
 
 @dataclass(frozen=True)
+class Archived:
+    """What an archive holds, so that one that was changed under the same name is noticed."""
+
+    configs: tuple[str, ...] = ()
+    """Digest of the image's config: the id that an engine gives it in its own store."""
+    manifests: tuple[str, ...] = ()
+    """Digests of its manifest, and of the index that names it: the ids that containerd's store gives it."""
+    platform: str = ""
+    """``linux/amd64``."""
+
+
+@dataclass(frozen=True)
 class ContainerSpec:
     """One container in canonical form. None or empty = not stated, and so left alone."""
 
     image: str
     archive: str = ""
     """Path beside the plan file; loaded where the image is not on the node."""
+    archived: Archived = field(default_factory=Archived)
     pull: str = "missing"
+    platform: str = ""
+    """``linux/arm64``; empty = that of the node."""
     devices: tuple[str, ...] = ()
     """GPUs and slices by their names in the plan file: ``a100-0/cls-a``."""
     ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -13,12 +13,13 @@ from gpuplan.intent.engineoptions import Ulimit
 from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import PlanFile, ServerPorts
 from gpuplan.intent.secrets import is_secret
-from gpuplan.intent.sources.archive import tag_in_archive
+from gpuplan.intent.sources.archive import Held, look_into
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
+from gpuplan.kinds.container.images import canonical_name
 from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line
-from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json
+from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
@@ -26,6 +27,7 @@ from gpuplan.model.resource import Desired
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
 """Every image reference, and little else (distribution reference grammar): none with an empty part."""
+_HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
 
@@ -75,6 +77,8 @@ def _spec(told: _Told) -> ContainerSpec:
     return ContainerSpec(
         image=image,
         archive=stated.archive or "",
+        archived=_archived(told, image),
+        platform=stated.platform or "",
         pull=stated.pull,
         devices=stated.gpus,
         ports=_ports(told),
@@ -149,11 +153,41 @@ def _image(told: _Told) -> str:
     if not stated.archive:
         told.fault("", "A container without an image", "Neither image nor archive is stated.", "Add image: NAME:TAG.")
         return ""
-    try:
-        return tag_in_archive(told.plan.path, stated.archive)
-    except (OSError, ValueError) as fault:
-        told.fault("archive", "An image archive cannot be used", f"{stated.archive}: {fault}.", "Add image: NAME:TAG.")
+    held = _held(told, stated.archive)
+    if held is None:
         return ""
+    tags = [tag for image in held for tag in image.tags]
+    if len(tags) != 1:
+        detail = f"{stated.archive}: it holds {len(tags)} tagged images, where one is needed."
+        told.fault("archive", "An image archive cannot be used", detail, "Add image: NAME:TAG.")
+        return ""
+    return tags[0]
+
+
+def _archived(told: _Told, image: str) -> Archived:
+    """What the archive holds under the image's name."""
+    archive = told.placed.container.archive
+    held = _held(told, archive) if archive and image else None
+    if held is None:
+        return Archived()
+    for each in held:
+        if canonical_name(image) in map(canonical_name, each.tags):
+            return Archived(each.configs, each.manifests, each.platform)
+    names = ", ".join(tag for each in held for tag in each.tags) or "no tagged image"
+    detail = f"{archive}: it does not hold {image}, but {names}."
+    told.fault("archive", "An image archive cannot be used", detail, "Name one of them, or another archive.")
+    return Archived()
+
+
+def _held(told: _Told, archive: str) -> Sequence[Held] | None:
+    """What an archive holds; None, and a fault, where it cannot be used."""
+    try:
+        return look_into(told.plan.path, archive)
+    except (OSError, ValueError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        detail = f"{archive}: {why}."
+        told.fault("archive", "An image archive cannot be used", detail, _HOW_TO_SAVE)
+        return None
 
 
 def _ports(told: _Told) -> Mapping[str, tuple[str, ...]]:

@@ -1,26 +1,24 @@
 """Beside: starts the new container while the old one serves, and hands over once it is ready (`update: start-first`).
 
 Clients reach such a container by its name on a network of its own. The new one gets that name as an alias when it is
-ready, then the old one loses it, so that the name always leads to one that serves.
+ready, then the old one loses it, so that the name always leads to one that serves (acts/names.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuplan.kinds.container.acts.drain import linger
 from gpuplan.kinds.container.acts.faults import told
 from gpuplan.kinds.container.acts.lifecycle import Making, create, make, start_created, tidy
 from gpuplan.kinds.container.acts.lookup import devices_now
+from gpuplan.kinds.container.acts.names import answer_to_the_name, lose_the_names
 from gpuplan.kinds.container.acts.ready import wait_ready
 from gpuplan.kinds.container.acts.standing import discard, halt, named, of_ours, rename, set_aside, standing
 from gpuplan.kinds.container.read import NEW, OLD
 from gpuplan.kinds.ground.docker import Live
-from gpuplan.kinds.ground.raw import mapping
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
-
-_BUILT_IN = ("bridge", "host", "none", "default")
-"""Networks on which containers have no names."""
 
 
 def take_over(making: Making) -> None:
@@ -43,7 +41,7 @@ def take_over(making: Making) -> None:
         new = create(_unfound(making), devices, address.name + NEW)
         start_created(making, new)
         wait_ready(new, address, making.spec, hands, takes_over=True)
-        _hand_over(making, new, before)
+        keeps = _hand_over(making, new, before)
     except ConnectionLost:
         raise
     except Problem as problem:
@@ -52,7 +50,7 @@ def take_over(making: Making) -> None:
         for said in _step_back(making, before):
             hands.say(f"{said.summary}: {said.detail}")
         raise
-    _retire(making, before)
+    _retire(making, before, keeps)
 
 
 def _unfound(making: Making) -> Making:
@@ -69,41 +67,23 @@ def _finish_handover(making: Making) -> None:
         rename(new, name, making.address, making.hands)
 
 
-def _hand_over(making: Making, new: str, before: Live) -> None:
+def _hand_over(making: Making, new: str, before: Live) -> Mapping[str, bool]:
     address, hands = making.address, making.hands
-    if _answer_to_the_name(making, new):
+    keeps = answer_to_the_name(new, making.name, making.spec, address, hands)
+    if keeps:
         wait_ready(new, address, making.spec, hands, takes_over=True)
     if before.name == address.name:
         rename(before, address.name + OLD, address, hands)
     with told(str(address), f"giving {address.name} its name"):
         hands.docker().rename(new, address.name)
     hands.say(f"the new {address.name} took over")
+    return keeps
 
 
-def _answer_to_the_name(making: Making, new: str) -> bool:
-    """Have the new one answer to its name, and to its aliases, on every network on which containers have names.
-
-    An alias can only be given with a connection, so that each is made anew; true where one was.
-    """
-    engine = making.hands.docker()
-    stated = making.spec.networks
-    with told(str(making.address), f"giving {making.name} its name on its networks"):
-        raw = mapping(engine.inspect_container(new))
-        named_on = [
-            (name, mapping(endpoint))
-            for name, endpoint in mapping(mapping(raw.get("NetworkSettings")).get("Networks")).items()
-            if name not in _BUILT_IN
-        ]
-        for network, endpoint in named_on:
-            own = {*stated.get(network, ()), *stated.get(str(endpoint.get("NetworkID")), ())}
-            engine.disconnect_container_from_network(new, network)
-            engine.connect_container_to_network(new, network, aliases=[making.name, *sorted(own - {making.name})])
-    return bool(named_on)
-
-
-def _retire(making: Making, before: Live) -> None:
+def _retire(making: Making, before: Live, keeps: Mapping[str, bool]) -> None:
     """The one before ends what it began, and goes; the new one serves already, whatever happens to the old."""
     address, hands = making.address, making.hands
+    lose_the_names(before.id, keeps, address, hands)
     linger(before, making.spec.drain, address, hands)
     halt(before, address, hands)
     tidy(address, hands)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from gpuplan.kinds.container.acts.faults import Engine, explain, told
-from gpuplan.kinds.container.images import BROUGHT, Wish, canonical_name
+from gpuplan.kinds.container.acts import idle
+from gpuplan.kinds.container.acts.faults import REFUSALS, Engine, explain, told
+from gpuplan.kinds.container.acts.idle import Event, Sign, awake
+from gpuplan.kinds.container.images import BROUGHT, Wish, canonical_name, short
 from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.reach.credentials import Credentials, credentials_for, refused
 
-IDLE = 120.0
-"""Seconds without a word from the engine after which a pull counts as hung."""
 _CHUNK = 1 << 20
 
 
@@ -26,16 +25,19 @@ def bring(wish: Wish, address: Address, hands: Hands) -> Memory:
     Raises:
         Problem: it could not be brought, or a second look does not find it.
     """
-    before = present(wish.name, address, hands)
-    if before and wish.pull != "always":
+    before = image_id(wish.name, address, hands)
+    if before and wish.pull != "always" and (not wish.ids or before in wish.ids):
         hands.say(f"{wish.name} is already on the node")
         return []
     if wish.archive:
         _load(wish, address, hands)
     else:
-        _pull(wish.name, address, hands)
-    if not present(wish.name, address, hands):
+        _pull(wish, address, hands)
+    after = image_id(wish.name, address, hands)
+    if not after:
         raise Problem(_absent(wish, address))
+    if wish.ids and after not in wish.ids:
+        raise Problem(_another(wish, after, address))
     return [] if before else [(address, BROUGHT)]
 
 
@@ -49,56 +51,95 @@ def take_away(image: str, address: Address, hands: Hands) -> Memory:
 
     with told(str(address), f"removing {image}"), suppress(ImageNotFound):
         hands.docker().remove_image(image)
-    if present(image, address, hands):
+    if image_id(image, address, hands):
         raise Problem(Diagnostic("An image was not removed", f"{image} is still there.", address=str(address)))
     hands.say(f"image {image} is gone")
     return [(address, None)]
 
 
-def present(image: str, address: Address, hands: Hands) -> bool:
-    """True where the node has the image."""
+def image_id(image: str, address: Address, hands: Hands) -> str:
+    """The id of the image that a name means on the node; empty where it has none of that name."""
     from docker.errors import ImageNotFound
 
     with told(str(address), f"looking for {image}"):
         engine: Engine = hands.docker()
         try:
-            engine.inspect_image(image)
+            return str(engine.inspect_image(image)["Id"])
         except ImageNotFound:
-            return False
-    return True
+            return ""
 
 
-def _pull(image: str, address: Address, hands: Hands) -> None:
-    doing = f"pulling {image}"
-    name = image if "@" in image else canonical_name(image)
+def _pull(wish: Wish, address: Address, hands: Hands) -> None:
+    doing = f"pulling {wish.name}"
+    given = credentials_for(wish.name)
+    name = wish.name if "@" in wish.name else canonical_name(wish.name)
     repository, _, tag = name.rpartition("@" if "@" in name else ":")
     progress = _Progress(hands)
-    with told(str(address), doing):
-        for event in _awake(hands.docker().pull(repository, tag=tag, stream=True, decode=True), doing, address):
+
+    def begin(_: Sign) -> Iterator[Event]:
+        platform, auth = wish.platform or None, dict(given.config)
+        events: Iterator[Event] = hands.docker().pull(
+            repository, tag=tag, stream=True, decode=True, auth_config=auth, platform=platform
+        )
+        return events
+
+    with _about_credentials(given), told(str(address), doing):
+        for event in awake(begin, idle.PULL, doing, address, hands):
             if error := event.get("error"):
                 raise Problem(explain(str(address), doing, str(error)))
             progress.see(event)
 
 
+@contextmanager
+def _about_credentials(given: Credentials) -> Iterator[None]:
+    """Within it, what a registry refuses is told with the place where its credentials were looked for."""
+    try:
+        yield
+    except Problem as problem:
+        where, fix = refused(given)
+        raise Problem(
+            [
+                replace(each, detail=f"{each.detail.rstrip('.')}. {where}", fix=fix)
+                if each.summary in REFUSALS
+                else each
+                for each in problem.diagnostics
+            ]
+        ) from problem
+
+
 def _load(wish: Wish, address: Address, hands: Hands) -> None:
     doing = f"loading {wish.name} from {wish.archive}"
     with told(str(address), doing), hands.source(wish.archive) as content:
-        engine: Engine = hands.docker()
-        for event in engine.load_image(_told_chunks(content, wish, hands)):
+
+        def begin(sign: Sign) -> Iterator[Event]:
+            engine: Engine = hands.docker()
+            return engine.load_image(_told_chunks(content, wish, sign))
+
+        for event in awake(begin, idle.LOAD, doing, address, hands):
             if error := event.get("error"):
                 raise Problem(explain(str(address), doing, str(error)))
 
 
-def _told_chunks(content: BinaryIO, wish: Wish, hands: Hands) -> Iterator[bytes]:
+def _told_chunks(content: BinaryIO, wish: Wish, sign: Sign) -> Iterator[bytes]:
+    """The archive in pieces, none of which is kept; each further tenth is said."""
     size = content.seek(0, 2)
     content.seek(0)
     told_at, sent = 0, 0
     while chunk := content.read(_CHUNK):
         yield chunk
         sent += len(chunk)
+        sign("")
         if (percent := sent * 100 // max(size, 1)) >= told_at + 10:
             told_at = percent
-            hands.say(f"loading {wish.archive} {percent} %")
+            sign(f"loading {wish.archive} {percent} % ({_amount(sent)} of {_amount(size)})")
+
+
+def _amount(size: float) -> str:
+    """Bytes as people read them, in powers of a thousand as docker itself tells them."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size:.0f} B"
 
 
 @dataclass
@@ -117,37 +158,15 @@ class _Progress:
         done, total = (sum(each) for each in zip(*self.layers.values(), strict=True))
         if (percent := done * 100 // total) >= self.told + 10:
             self.told = percent
-            self.hands.say(f"pulling {percent} %")
+            self.hands.say(f"pulling {percent} % ({_amount(done)} of {_amount(total)})")
 
 
-def _awake(events: Iterator[Mapping[str, object]], doing: str, address: Address) -> Iterator[Mapping[str, object]]:
-    """The same events; a stream that says nothing for too long is given up (the SDK itself would wait for ever)."""
-    heard: queue.Queue[Mapping[str, object] | BaseException | None] = queue.Queue()
-
-    def listen() -> None:
-        try:
-            for event in events:
-                heard.put(event)
-            heard.put(None)
-        except BaseException as fault:  # noqa: BLE001 - raised again in the thread that waits
-            heard.put(fault)
-
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        try:
-            event = heard.get(timeout=IDLE)
-        except queue.Empty:
-            raise Problem(_hung(doing, address)) from None
-        if event is None:
-            return
-        if isinstance(event, BaseException):
-            raise event
-        yield event
-
-
-def _hung(doing: str, address: Address) -> Diagnostic:
-    detail = f"{doing}: the engine has said nothing for {IDLE:.0f} s."
-    return Diagnostic("A pull hangs", detail, "Check from the node that the registry answers.", address=str(address))
+def _another(wish: Wish, found: str, address: Address) -> Diagnostic:
+    detail = (
+        f"{wish.archive} was loaded, and {wish.name} is {short(found)} on {address.node}; the archive held "
+        f"{short(wish.ids[0])} when the change set was made."
+    )
+    return Diagnostic("The archive has changed", detail, "Run gpuplan plan again.", address=str(address))
 
 
 def _absent(wish: Wish, address: Address) -> Diagnostic:

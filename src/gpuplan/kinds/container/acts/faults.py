@@ -42,6 +42,9 @@ def _rule(pattern: str, summary: str, fix: str) -> _Rule:
     return _Rule(re.compile(pattern, re.IGNORECASE), summary, fix)
 
 
+_PRIVATE, _REFUSED = "The image was not found, or it is private", "The registry refused to give the image"
+REFUSALS = (_PRIVATE, _REFUSED)
+"""Summaries of what may come of missing or wrong credentials."""
 _RULES = (
     _rule(
         r"container name .* is already in use",
@@ -55,7 +58,7 @@ _RULES = (
     ),
     _rule(
         r"pull access denied",
-        "The image was not found, or it is private",
+        _PRIVATE,
         "Check the name of the image; if it is private, log in where gpuplan runs: docker login.",
     ),
     _rule(
@@ -65,7 +68,7 @@ _RULES = (
     ),
     _rule(
         r"denied|unauthorized|authentication required|no basic auth",
-        "The registry refused to give the image",
+        _REFUSED,
         "Log in to the registry where gpuplan runs (docker login), and check the name of the image.",
     ),
     _rule(
