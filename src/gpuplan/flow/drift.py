@@ -107,12 +107,13 @@ def _ignored(address: Address, field: str, ignore: Sequence[Ignore]) -> bool:
 
 
 def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple[Unmanaged, ...]:
+    """What is new since the last apply, and, new or not, what sees a GPU that it was not given."""
     if record.empty:
         return ()
     return tuple(
         each
         for each in found.unmanaged
-        if f"{each.address.kind}/{each.address.name}" not in record.bystanders
+        if (each.sees or f"{each.address.kind}/{each.address.name}" not in record.bystanders)
         and (each.in_the_way_of is None or any(one.covers(each.in_the_way_of) for one in record.resources))
         and not _ignored(each.address, "", ignore)
     )

@@ -113,11 +113,11 @@ def _told(group: Sequence[Fault], document: Document, model: type[BaseModel], wh
     if first.kind == "extra_forbidden":
         valid = sorted({key for owner in _models_at(model, first.path[:-1]) for key in _keys(owner)})
         close = get_close_matches(str(name), valid, n=1)
-        told = [f"Did you mean {close[0]}?"] if close else []
+        fixes = [f"Did you mean {close[0]}?"] if close else []
         if not close or len(valid) <= _LISTED:
-            told.append(f"Valid here: {', '.join(valid)}.")
+            fixes.append(f"Valid here: {', '.join(valid)}.")
         detail = f"{inside or whole} has no key {name!r}."
-        return Diagnostic("A key is unknown", detail, " ".join(told), where)
+        return Diagnostic("A key is unknown", detail, " ".join(fixes), where)
     if first.key:
         return Diagnostic(
             "A name is not valid", f"{name!r} in {inside} is not a name.", f"Write {_wanted(first)}.", where

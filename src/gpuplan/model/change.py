@@ -105,6 +105,8 @@ class Unmanaged:
     """The wanted resource that cannot be made because of it; the guard of that name refuses."""
     guard: str = ""
     """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
+    sees: tuple[Address, ...] = ()
+    """GPUs and slices of this plan file that a container which runs could compute on: isolation is broken."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class NodeFindings:
     node: str
     drift: tuple[Drift, ...] = ()
     unmanaged: tuple[Unmanaged, ...] = ()
-    """What appeared since the last apply and is not of this plan file."""
+    """What appeared since the last apply and is not of this plan file, and whatever of it sees its GPUs."""
     pending: tuple[Address, ...] = ()
     """Resources whose plan file changed since the last apply, or a secret that it refers to."""
     rotated: tuple[Change, ...] = ()

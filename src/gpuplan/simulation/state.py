@@ -74,6 +74,16 @@ class Process:
 
 
 @dataclass
+class Listener:
+    """A process of the node that listens on a TCP port; tests and demos put it there."""
+
+    pid: int
+    name: str
+    port: int
+    address: str = "0.0.0.0"  # noqa: S104 - told, not bound
+
+
+@dataclass
 class Image:
     """One image of the engine."""
 
@@ -227,6 +237,7 @@ class NodeState:
     """Source of every identity on the node, so that a demo gives the same UUIDs each time."""
     gpus: list[Gpu] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
+    listeners: list[Listener] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     virtualization: str = "none"
     """As in a snapshot; a GPU that is passed through cannot be reset."""

@@ -16,6 +16,7 @@ from gpuplan.simulation.engine.http import Request
 from gpuplan.simulation.engine.routes import Engine
 from gpuplan.simulation.engine.system import KERNEL
 from gpuplan.simulation.faults import Faults
+from gpuplan.simulation.listening import listening
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.nvml import SimulatedNvml
 from gpuplan.simulation.store import Store
@@ -79,6 +80,7 @@ class SimulatedWorld(World):
             "uid": 0,
             "modules": sorted({*_MODULES, *state.modules}),
             "hypervisor": state.virtualization in ("passthrough", "vgpu"),
+            "listening": list(listening(state)),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:

@@ -77,11 +77,14 @@ def left_alone(node: str, things: tuple[Unmanaged, ...]) -> Iterator[Block]:
         yield paragraph("not of this plan file, left alone:", "  ")
     for thing in things:
         text = f"{within(node, thing.address)}  {visible(thing.what)}"
-        if thing.in_the_way_of is None:
+        if thing.in_the_way_of is None and not thing.sees:
             yield paragraph(text, "      ")
             continue
-        guard = f" (guard {visible(thing.guard)})" if thing.guard else ""
-        text += f"; in the way of {within(node, thing.in_the_way_of)}{guard}"
+        if thing.sees:
+            text += f"; not isolated: it sees {', '.join(within(node, each) for each in thing.sees)}"
+        if thing.in_the_way_of is not None:
+            guard = f" (guard {visible(thing.guard)})" if thing.guard else ""
+            text += f"; in the way of {within(node, thing.in_the_way_of)}{guard}"
         yield paragraph(Text(text, "yellow"), Text("    ! ", "yellow"))
 
 
@@ -114,7 +117,7 @@ def _field_row(action: Action, change: FieldChange) -> FieldRow:
 
 def _quiet(node: NodeChanges) -> bool:
     """Nothing is to be said of it but that nothing changes; what is not of the plan file is there every day."""
-    in_the_way = any(thing.in_the_way_of is not None for thing in node.unmanaged)
+    in_the_way = any(thing.in_the_way_of is not None or thing.sees for thing in node.unmanaged)
     return not (node.changes or node.unknown or in_the_way or errors(node.diagnostics))
 
 

@@ -42,6 +42,7 @@ def unmanaged(one: Unmanaged) -> JsonObject:
         "what": one.what,
         "in_the_way_of": maybe(one.in_the_way_of),
         "guard": one.guard,
+        "sees": [str(each) for each in one.sees],
     }
 
 

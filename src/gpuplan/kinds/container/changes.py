@@ -77,7 +77,9 @@ def follow(
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
         change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
-        return replace(change, origin=Origin.PENDING) if found.pending and not (extra or disturbance) else change
+        asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
+        pending = (found.pending or asked) and not (extra or disturbance)
+        return replace(change, origin=Origin.PENDING) if pending else change
     return _updated(wanted, fields, reasons, live, extra)
 
 
@@ -136,7 +138,7 @@ def _replaced(
     name = wanted.address.name
     follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
     stops = disturbance is not None or not _takes_over(wanted, live)
-    why = [*reasons, *([disturbance[1]] if disturbance else []), *_stops_all_the_same(wanted, live, stops)]
+    why = [*reasons, *([disturbance[1]] if disturbance else []), *_how(wanted, live, stops)]
     steps = (
         (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
         if stops
@@ -159,8 +161,11 @@ def _takes_over(wanted: Wanted, live: Live) -> bool:
     return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
 
 
-def _stops_all_the_same(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
-    if wanted.spec.start_first and stops and live.busy:
+def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+    """Whether there is a gap, where the plan file says that there should be none."""
+    if not stops:
+        return ("the new one takes over while the old one serves",)
+    if wanted.spec.start_first and live.busy:
         return ("it stops before the new one starts in spite of update: start-first, since what it rests on changes",)
     return ()
 

@@ -48,6 +48,14 @@ def primary_network(live: Live, networks: Mapping[str, str]) -> str:
     return normal.network(networks.get(mode, mode))
 
 
+def own_names(live: Live) -> frozenset[str]:
+    """Names on every network that are nobody's wish: those that gpuplan gives, and the short id and host name.
+
+    The engine gives the last two by itself (moby, daemon/container_operations.go).
+    """
+    return frozenset((live.role, live.id[:12], str(live.config.get("Hostname") or "")))
+
+
 def _process(live: Live) -> Fields:
     config, policy = live.config, mapping(live.host_config.get("RestartPolicy"))
     return {
@@ -99,14 +107,11 @@ def _sets(host: JsonObject) -> Fields:
 
 
 def _networks(live: Live, names: Mapping[str, str]) -> Fields:
-    """The network it was created on, and the further names that it has on each of its networks.
-
-    The engine gives each container its short id as a name (moby, daemon/container_operations.go).
-    """
+    """The network it was created on, and the further names that it has on each of its networks."""
     found: dict[str, Json] = {"network": primary_network(live, names)}
     for name, raw in live.networks.items():
         if name not in _NOT_ATTACHED:
-            aliases = set(texts(mapping(raw).get("Aliases"))) - {live.id[:12], live.role}
+            aliases = set(texts(mapping(raw).get("Aliases"))) - own_names(live)
             found[f"networks.{normal.network(names.get(name, name))}"] = sorted(aliases)
     return found
 

@@ -6,22 +6,24 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuplan.kinds.container.forms import clashes, host_ports
+from gpuplan.kinds.container.isolation import every, intrudes, seen
 from gpuplan.kinds.container.livefields import live_fields
 from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.container.steps import Wanted
-from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address
 from gpuplan.model.change import Unmanaged
 from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.resource import Circumstances
 
 
-def strangers(observed: Observed, plan: str) -> Iterator[Unmanaged]:
-    """All of them."""
+def strangers(observed: Observed, circumstances: Circumstances) -> Iterator[Unmanaged]:
+    """All of them, each with what it sees of the plan file's GPUs."""
     for live in observed.containers:
-        if live.plan != plan:
-            yield Unmanaged(Address(observed.node, "container", live.name), _what(live, observed))
+        if live.plan != circumstances.plan:
+            sees = intrudes(live, observed, circumstances)
+            yield Unmanaged(Address(observed.node, "container", live.name), _what(live, observed), sees=sees)
 
 
 def names_taken(observed: Observed, plan: str, making: Sequence[Wanted]) -> Iterator[Diagnostic]:
@@ -84,10 +86,10 @@ def _maker(live: Live) -> str:
 
 def _what(live: Live, observed: Observed) -> str:
     owner = f"the plan file {live.plan} made it, " if live.plan else ""
-    devices = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
-    usable = {uuid for gpu in observed.gpus.gpus for uuid in gpu.usable}
-    if devices and ("all" in devices or devices >= usable):
-        sees = ", sees every GPU of the node"
+    devices = seen(live, observed)
+    privileged = "privileged, " if live.host_config.get("Privileged") is True else ""
+    if devices and ("all" in devices or devices >= every(observed)):
+        sees = f", {privileged}sees every GPU of the node"
     else:
         sees = f", uses {', '.join(sorted(devices))}" if devices else ""
     return f"container {live.name} ({owner}{live.image}, {live.status}{sees})"

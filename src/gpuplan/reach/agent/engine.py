@@ -1,4 +1,4 @@
-"""The docker probe: version, info, containers and images, each as the engine says it."""
+"""The docker probe: version, info, containers, images and networks, each as the engine says it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def probe(world: World) -> dict[str, object]:
         "info": get(world, "/info"),
         "containers": containers(world, "/containers/json?all=1"),
         "images": _inspected(world, "/images/{}/json", _ids(get(world, "/images/json"))),
+        "networks": get(world, "/networks"),
     }
 
 

@@ -14,6 +14,7 @@ from .command import run
 from .failure import Failure
 from .grants import device_access
 from .installed import installed
+from .listening import listening
 from .processes import device_holders, service_of
 
 DOCKER_SOCKET = "/var/run/docker.sock"
@@ -82,6 +83,7 @@ class World:
             "uid": os.geteuid(),
             "modules": _modules(),
             "hypervisor": _hypervisor(),
+            "listening": listening(self.process),
         }
 
     def process(self, pid: int) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ import time
 
 from gpuplan.simulation.document import items, mapping, number, text, texts
 from gpuplan.simulation.engine.defaults import config, host_config
-from gpuplan.simulation.engine.find import find_image
+from gpuplan.simulation.engine.find import find_image, own_networks
 from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Container, Document, Image, NodeState
@@ -16,6 +16,8 @@ from gpuplan.simulation.state import Container, Document, Image, NodeState
 NAME = re.compile(r"^/?[a-zA-Z0-9][a-zA-Z0-9_.-]+$")
 _RUNTIMES = ("runc", "io.containerd.runc.v2", "io.containerd.runtime.v1.linux")
 _POLICIES = ("", "no", "always", "unless-stopped", "on-failure")
+CPUS = 64
+"""Processors of every simulated node."""
 _LEAST_MEMORY = 6 * 1024 * 1024
 _CAPABILITIES = frozenset(
     """ALL AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE DAC_READ_SEARCH
@@ -55,6 +57,7 @@ def create(state: NodeState, machine: Machine, name: str, body: Document) -> Con
     if not items([container.config["Entrypoint"], container.config["Cmd"]]) or not argv(container):
         raise EngineError(400, "No command specified")
     container.mounts = _mounts(container, identity)
+    container.networks = _networks(state, body, container)
     state.containers[identity] = container
     return container
 
@@ -62,6 +65,12 @@ def create(state: NodeState, machine: Machine, name: str, body: Document) -> Con
 def argv(container: Container) -> list[str]:
     """Entrypoint and command together."""
     return texts(container.config.get("Entrypoint")) + texts(container.config.get("Cmd"))
+
+
+def network_of(container: Container) -> str:
+    """Name of the network it is on."""
+    mode = text(container.host_config.get("NetworkMode"))
+    return "bridge" if mode in ("default", "") else mode
 
 
 def claim(state: NodeState, name: str, prefix: str = "") -> None:
@@ -92,6 +101,9 @@ def _check(stated: Document, machine: Machine) -> None:
         raise EngineError(400, f"Unknown runtime specified {runtime}")
     if 0 < number(stated.get("Memory")) < _LEAST_MEMORY:
         raise EngineError(400, "Minimum memory limit allowed is 6MB")
+    if (cpus := number(stated.get("NanoCpus")) / 1e9) and not 0.01 <= cpus <= CPUS:
+        most = f"{CPUS:.2f}, as there are only {CPUS} CPUs available"
+        raise EngineError(400, f"Range of CPUs is from 0.01 to {most}")
     for kind in ("CapAdd", "CapDrop"):
         for capability in texts(stated.get(kind)):
             if capability.upper().removeprefix("CAP_") not in _CAPABILITIES:
@@ -102,6 +114,22 @@ def _check(stated: Document, machine: Machine) -> None:
         inside = source.startswith(str(machine.root))
         if mount.get("Type") == "bind" and inside and machine.file(source) is None:
             raise EngineError(400, f'invalid mount config for type "bind": bind source path does not exist: {source}')
+
+
+def _networks(state: NodeState, body: Document, container: Container) -> dict[str, list[str]]:
+    """The network that the request names; the engine looks for it only when the container starts."""
+    stated = mapping(mapping(body.get("NetworkingConfig")).get("EndpointsConfig"))
+    if len(stated) > 1:
+        names = ", ".join(sorted(stated))
+        raise EngineError(400, f"Container cannot be connected to network endpoints: {names}")
+    network = network_of(container)
+    if network.startswith("container:"):
+        return {}
+    aliases = texts(mapping(stated.get(network)).get("Aliases"))
+    if aliases and network in ("bridge", "host", "none"):
+        raise EngineError(400, "network-scoped alias is supported only for containers in user defined networks")
+    known = {one.id: one.name for one in (*own_networks(state), *state.networks)}
+    return {known.get(network, network): aliases}
 
 
 def _mounts(container: Container, identity: str) -> list[Document]:

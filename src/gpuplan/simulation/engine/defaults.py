@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from copy import deepcopy
 
 from gpuplan.simulation.document import items, mapping, number, text, texts
@@ -31,7 +32,7 @@ _CONFIG: Document = {
     "Tty": False, "OpenStdin": False, "StdinOnce": False, "Env": None, "Cmd": None, "Image": "", "Volumes": None,
     "WorkingDir": "", "Entrypoint": None, "OnBuild": None, "Labels": {},
 }  # fmt: skip
-_OPTIONAL = ("ExposedPorts", "Healthcheck", "StopSignal", "StopTimeout", "NetworkDisabled", "MacAddress", "Shell")
+_OPTIONAL = ("ExposedPorts", "StopSignal", "StopTimeout", "NetworkDisabled", "MacAddress", "Shell")
 """Fields of Config that inspect leaves out where they are empty."""
 
 
@@ -69,6 +70,8 @@ def config(stated: Document, image: Image, identity: str, node: str, host: Docum
     own, shared = stated, image.config
     for key in ("User", "WorkingDir"):
         full[key] = text(own.get(key)) or text(shared.get(key))
+    if directory := text(full["WorkingDir"]):
+        full["WorkingDir"] = posixpath.normpath(directory)
     full["Env"] = _environment(texts(own.get("Env")), texts(shared.get("Env"))) or None
     full["Labels"] = {**mapping(shared.get("Labels")), **mapping(own.get("Labels"))}
     full["Volumes"] = {**mapping(shared.get("Volumes")), **mapping(own.get("Volumes"))} or None
@@ -76,11 +79,18 @@ def config(stated: Document, image: Image, identity: str, node: str, host: Docum
     for key in _OPTIONAL:
         if value := own.get(key) or shared.get(key):
             full[key] = value
+    if health := {**mapping(shared.get("Healthcheck")), **_stated(mapping(own.get("Healthcheck")))}:
+        full["Healthcheck"] = health
     if ports := {**mapping(shared.get("ExposedPorts")), **mapping(own.get("ExposedPorts"))}:
         full["ExposedPorts"] = ports
     if not full["Hostname"]:
         full["Hostname"] = node if host["NetworkMode"] == "host" else identity[:12]
     return full
+
+
+def _stated(parts: Document) -> Document:
+    """What is empty or 0 comes from the image."""
+    return {key: value for key, value in parts.items() if value}
 
 
 def _environment(own: list[str], shared: list[str]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.engine.registry import familiar
-from gpuplan.simulation.state import Container, Image, NodeState
+from gpuplan.simulation.state import Container, Image, Network, NodeState
 
 _HEX = re.compile(r"^[0-9a-f]{2,64}$")
 
@@ -38,6 +39,26 @@ def find_image(state: NodeState, reference: str) -> Image | None:
         if _HEX.match(bare) and image.id.removeprefix("sha256:").startswith(bare):
             return image
     return None
+
+
+def find_network(state: NodeState, reference: str) -> Network:
+    """The network by name, id, or the beginning of an id; 404 in the engine's words where there is none."""
+    known = [*own_networks(state), *state.networks]
+    for network in known:
+        if reference in (network.name, network.id):
+            return network
+    for network in known:
+        if _HEX.match(reference) and network.id.startswith(reference):
+            return network
+    raise EngineError(404, f"network {reference} not found")
+
+
+def own_networks(state: NodeState) -> list[Network]:
+    """The three that every engine has."""
+    return [
+        Network(hashlib.sha256(f"{state.boot_id} {name}".encode()).hexdigest(), name, driver, state.booted)
+        for name, driver in (("bridge", "bridge"), ("host", "host"), ("none", "null"))
+    ]
 
 
 def image_by_id(state: NodeState, identity: str) -> Image | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from gpuplan.simulation.clock import ago, stamp
 from gpuplan.simulation.document import mapping, texts
 from gpuplan.simulation.engine.create import argv, exposed
-from gpuplan.simulation.engine.find import image_by_id
-from gpuplan.simulation.engine.network import network_of
+from gpuplan.simulation.engine.find import find_network, image_by_id
+from gpuplan.simulation.engine.http import EngineError
+from gpuplan.simulation.engine.network import bridged
 from gpuplan.simulation.state import Container, Document, NodeState
 
 _GRAPH = "/var/lib/docker/overlay2"
@@ -73,7 +74,7 @@ def listed(state: NodeState, container: Container) -> Document:
         "State": container.status,
         "Status": _status(container),
         "HostConfig": {"NetworkMode": container.host_config["NetworkMode"]},
-        "NetworkSettings": {"Networks": _networks(container)},
+        "NetworkSettings": {"Networks": _networks(state, container)},
         "Mounts": container.mounts,
     }  # fmt: skip
 
@@ -114,7 +115,7 @@ def _status(container: Container) -> str:
 
 
 def _network(state: NodeState, container: Container) -> Document:
-    bridge = mapping(_networks(container).get("bridge")) if container.running else {}
+    bridge = mapping(_networks(state, container).get("bridge")) if container.running else {}
     sandbox = container.endpoint[::-1] or (container.id[::-1] if container.running else "")
     return {
         "Bridge": "",
@@ -134,37 +135,47 @@ def _network(state: NodeState, container: Container) -> Document:
         "IPPrefixLen": bridge.get("IPPrefixLen", 0),
         "IPv6Gateway": "",
         "MacAddress": bridge.get("MacAddress", ""),
-        "Networks": _networks(container),
+        "Networks": _networks(state, container),
     }
 
 
-def _networks(container: Container) -> Document:
-    name, address = network_of(container), container.address
-    if name.startswith("container:"):
-        return {}
+def _networks(state: NodeState, container: Container) -> Document:
+    return {name: _attached(state, container, name, aliases) for name, aliases in container.networks.items()}
+
+
+def _attached(state: NodeState, container: Container, name: str, aliases: list[str]) -> Document:
+    """One network of a container. Its short id and its host name are names of it on those that somebody made."""
+    address = container.address
     number = address.split(".")[2:]
-    attached = container.running
+    own = dict.fromkeys((container.id[:12], str(container.config["Hostname"])))
+    if name not in ("bridge", "host", "none"):
+        aliases = [*aliases, *own]
     return {
-        name: {
-            "IPAMConfig": None,
-            "Links": None,
-            "Aliases": None,
-            "NetworkID": container.image[7:] if attached else "",
-            "EndpointID": container.endpoint,
-            "Gateway": "172.17.0.1" if address else "",
-            "IPAddress": address,
-            "IPPrefixLen": 16 if address else 0,
-            "IPv6Gateway": "",
-            "GlobalIPv6Address": "",
-            "GlobalIPv6PrefixLen": 0,
-            "MacAddress": f"02:42:ac:11:{int(number[0]):02x}:{int(number[1]):02x}" if address else "",
-            "DriverOpts": None,
-        }
+        "IPAMConfig": None,
+        "Links": None,
+        "Aliases": aliases or None,
+        "NetworkID": _network_id(state, name) if container.running else "",
+        "EndpointID": container.endpoint,
+        "Gateway": "172.17.0.1" if address else "",
+        "IPAddress": address,
+        "IPPrefixLen": 16 if address else 0,
+        "IPv6Gateway": "",
+        "GlobalIPv6Address": "",
+        "GlobalIPv6PrefixLen": 0,
+        "MacAddress": f"02:42:ac:11:{int(number[0]):02x}:{int(number[1]):02x}" if address else "",
+        "DriverOpts": None,
     }
+
+
+def _network_id(state: NodeState, name: str) -> str:
+    try:
+        return find_network(state, name).id
+    except EngineError:
+        return ""
 
 
 def _ports(state: NodeState, container: Container) -> Document:
-    if not container.running or network_of(container) != "bridge":
+    if not container.running or not bridged(container):
         return {}
     shown: Document = {}
     for inside in exposed(container, image_by_id(state, container.image)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from gpuplan.simulation.document import items, mapping, text
-from gpuplan.simulation.engine.create import exposed
-from gpuplan.simulation.engine.find import image_by_id
+from gpuplan.simulation.engine.create import exposed, network_of
+from gpuplan.simulation.engine.find import find_network, image_by_id
 from gpuplan.simulation.engine.http import EngineError
 from gpuplan.simulation.state import Container, NodeState, Port
 
@@ -15,10 +15,10 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told, not bound
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
-def network_of(container: Container) -> str:
-    """Name of the network it is on."""
-    mode = text(container.host_config.get("NetworkMode"))
-    return "bridge" if mode in ("default", "") else mode
+def bridged(container: Container) -> bool:
+    """True where the container has an address of its own, and ports are published."""
+    network = network_of(container)
+    return network not in ("host", "none") and not network.startswith("container:")
 
 
 def connect(state: NodeState, container: Container) -> None:
@@ -27,10 +27,9 @@ def connect(state: NodeState, container: Container) -> None:
     Raises:
         EngineError: the network is not there, or a port is taken, in the words of Docker Engine 20.10.
     """
-    network = network_of(container)
-    if network not in ("bridge", "host", "none") and not network.startswith("container:"):
-        raise EngineError(404, f"network {network} not found")
-    if network != "bridge":
+    for name in container.networks:
+        find_network(state, name)
+    if not bridged(container):
         return
     endpoint = hashlib.sha256(f"{container.id} endpoint {state.count()}".encode()).hexdigest()
     wanted = _wanted(state, container)

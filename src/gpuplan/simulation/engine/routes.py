@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from gpuplan.simulation.engine import lifecycle, on_containers, on_images, system
+from gpuplan.simulation.engine import lifecycle, on_containers, on_images, on_networks, system
 from gpuplan.simulation.engine.daemon import Daemon, Route, route
 from gpuplan.simulation.engine.http import EngineError, Request, Response, answer
 
@@ -64,4 +64,5 @@ _ROUTES: tuple[Route, ...] = (
     route("GET", "/info", _info),
     *on_containers.ROUTES,
     *on_images.ROUTES,
+    *on_networks.ROUTES,
 )

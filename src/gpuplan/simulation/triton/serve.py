@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from gpuplan.simulation.document import mapping
-from gpuplan.simulation.engine.network import network_of
+from gpuplan.simulation.engine.create import network_of
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Container, NodeState, Served, Server
 from gpuplan.simulation.store import Store

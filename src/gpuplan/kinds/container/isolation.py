@@ -1,0 +1,42 @@
+"""Isolation: which GPUs and slices of the plan file a container sees that the plan file did not make."""
+
+from __future__ import annotations
+
+import re
+
+from gpuplan.kinds.container.read import Observed
+from gpuplan.kinds.ground.devices import requested
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import mappings
+from gpuplan.model.address import Address
+from gpuplan.model.resource import Circumstances
+
+_DEVICE = re.compile(r"^/dev/nvidia(\d+)$")
+
+
+def seen(live: Live, observed: Observed) -> frozenset[str]:
+    """UUIDs of all devices that a container could use while it runs, however it came to them.
+
+    A privileged one has every device file of the node. A device file alone is taken for the GPU of that index: the
+    driver numbers both in the order of the bus.
+    """
+    found = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    if live.host_config.get("Privileged") is True:
+        found |= every(observed)
+    for device in mappings(live.host_config.get("Devices")):
+        if match := _DEVICE.match(str(device.get("PathOnHost") or "")):
+            found |= {uuid for gpu in observed.gpus.gpus if gpu.index == int(match[1]) for uuid in gpu.usable}
+    return found
+
+
+def every(observed: Observed) -> frozenset[str]:
+    """UUIDs of everything that can be computed on: whole GPUs, and the slices of those that are cut."""
+    return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
+
+
+def intrudes(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
+    """The GPUs and slices of the plan file that a running container of somebody else sees."""
+    if not live.busy:
+        return ()
+    devices = seen(live, observed) & every(observed)
+    return tuple(sorted(address for address, uuid in circumstances.bindings.items() if uuid in devices))
