@@ -80,6 +80,22 @@ def test_a_repository_deleted_by_hand_takes_its_server_along(world: World) -> No
     assert world.plan().empty
 
 
+def test_a_stranger_that_sees_a_gpu_is_named_each_time(world: World) -> None:
+    world.apply()
+    session = connect(world.inventory.hosts[0])
+    engine = session.docker()
+    every = [{"Driver": "", "Count": -1, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}]
+    body = {"Image": "busybox:latest", "Cmd": ["sleep", "500"], "HostConfig": {"DeviceRequests": every}}
+    engine.start(engine.create_container_from_config(body, "monitor")["Id"])
+    session.close()
+    for _ in range(2):
+        (stranger,) = only_node(world).unmanaged
+        assert str(stranger.address) == "n1/container/monitor"
+        assert stranger.sees
+        assert of_report(world.drift()) is Exit.CHANGES
+        world.apply()
+
+
 def test_a_stranger_is_named_once_and_then_known(world: World) -> None:
     world.apply()
     session = connect(world.inventory.hosts[0])

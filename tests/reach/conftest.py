@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Node:
         return self.gpus
 
     def engine(self, method: str, path: str) -> tuple[int, bytes]:
-        return _scripted(self.engine_answers, path)
+        return _scripted(self.engine_answers, re.sub(r"^/v1\.\d+(?=/)", "", path))
 
     def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
         return _scripted(self.triton_answers, f"{address} {method} {path}")

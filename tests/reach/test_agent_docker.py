@@ -35,6 +35,7 @@ def running(asking: Asking) -> Asking:
             "/containers/json": listed,
             f"/containers/{ID}/json": FOUND,
             "/images/json": [{"Id": "sha256:1"}],
+            "/networks": [{"Id": "n1", "Name": "bridge"}],
             "/images/sha256:1/json": {"Id": "sha256:1", "RepoTags": ["x"]},
         }
     )
@@ -49,6 +50,7 @@ def test_everything_is_as_the_engine_says_it(running: Asking) -> None:
         "info": {"Driver": "overlay2"},
         "containers": [FOUND],  # the other one went away between the list and the look
         "images": [{"Id": "sha256:1", "RepoTags": ["x"]}],
+        "networks": [{"Id": "n1", "Name": "bridge"}],
     }
 
 
@@ -102,7 +104,7 @@ def test_a_server_tells_its_models(running: Asking) -> None:
 
 
 def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
-    running.node.engine_answers["/version"] = (500, {"message": "x" * 100_000})
+    running.node.engine_answers["/info"] = (500, {"message": "x" * 100_000})
     running.node.triton_answers["127.0.0.1:8100 GET /v2"] = (500, {"error": "x" * 100_000})
     assert 1000 < len(running.probe("docker")["error"]["text"]) < 3000
     (server,) = running.value("triton")["servers"]

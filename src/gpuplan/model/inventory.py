@@ -38,6 +38,8 @@ class Host:
     """`ansible_python_interpreter` on the node."""
     become: bool = False
     """`ansible_become`: run the agent through `sudo -n`."""
+    docker_socket: str = ""
+    """`gpuplan_docker_socket`: where the engine listens on the node; empty = /var/run/docker.sock."""
     groups: tuple[str, ...] = ()
     simulated: JsonObject = field(default_factory=dict)
     """`gpuplan_simulated`: the hardware of a simulated node."""

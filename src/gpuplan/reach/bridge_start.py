@@ -6,8 +6,9 @@ import re
 import time
 
 from gpuplan.model.diagnostic import Exit, Problem
+from gpuplan.model.inventory import Host
 from gpuplan.reach.agent_process import START
-from gpuplan.reach.bundle import bridge_program
+from gpuplan.reach.bundle import bridge_program, engine_socket
 from gpuplan.reach.conversation import Pipe
 from gpuplan.reach.start import explain_start
 
@@ -17,7 +18,7 @@ FIRST_WORD = re.compile(rb"gpuplan-bridge (\d+)\n")
 """What `agent/bridge.py` says; a login shell may have said something before it."""
 
 
-def start_bridge(node: str, pipe: Pipe) -> None:
+def start_bridge(host: Host, pipe: Pipe) -> None:
     """Send the program and wait until it is connected; what comes after that is the engine's.
 
     Raises:
@@ -35,6 +36,6 @@ def start_bridge(node: str, pipe: Pipe) -> None:
                 raise ConnectionError
             said += piece
     except (OSError, EOFError) as error:
-        raise Problem(explain_start(node, pipe.status(), pipe.complaint()), Exit.UNREAD) from error
+        raise Problem(explain_start(host.name, pipe.status(), pipe.complaint()), Exit.UNREAD) from error
     if number := int(found.group(1)):
-        raise explain_engine(node, number)
+        raise explain_engine(host.name, number, engine_socket(host))

@@ -20,6 +20,8 @@ LOADER = 'import sys;sys.path.pop(0);exec(getattr(sys.stdin,"buffer",sys.stdin).
 (path entry 0) is not imported: it may be anybody's, and this may run as root."""
 PACKAGE = "gpuplan_agent"
 DOCKER_SOCKET = "/var/run/docker.sock"
+SOCKET_VARIABLE = "GPUPLAN_DOCKER_SOCKET"
+"""Tells the programs on the node where else an engine listens; sudo passes nothing on that is not said after it."""
 SILENCE = 180.0
 """Seconds without a sign of life after which an agent that holds the node's lock ends and so gives it back."""
 AGENT = Path(__file__).parent / "agent"
@@ -31,7 +33,13 @@ def command(host: Host, become: bool) -> list[str]:
     """The argv that runs a program on the node; `sudo -n` never asks for a password."""
     python = "python3" if host.python.startswith("auto") else host.python
     sudo = ["sudo", "-n", "--"] if become else []
-    return ["env", "LC_ALL=C", *sudo, python, "-E", "-s", "-S", "-c", LOADER]
+    place = ["env", f"{SOCKET_VARIABLE}={host.docker_socket}"] if host.docker_socket else []
+    return ["env", "LC_ALL=C", *sudo, *place, python, "-E", "-s", "-S", "-c", LOADER]
+
+
+def engine_socket(host: Host) -> str:
+    """Where the engine of a node listens."""
+    return host.docker_socket or DOCKER_SOCKET
 
 
 @functools.cache

@@ -15,6 +15,8 @@ import urllib3
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.reach.bundle import DOCKER_SOCKET
+from gpuplan.reach.dialect import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,12 +32,12 @@ Opener = Callable[[], socket.socket]
 
 
 def client(node: str, opener: Opener) -> docker.APIClient:
-    """An SDK client whose every connection comes from `opener`; speaks the engine's own API version."""
-    version = _client(node, opener, DEFAULT_DOCKER_API_VERSION).version(api_version=False)
-    return _client(node, opener, str(version["ApiVersion"]))
+    """An SDK client whose every connection comes from `opener`; speaks a version that both know."""
+    about = _client(node, opener, DEFAULT_DOCKER_API_VERSION).version(api_version=False)
+    return _client(node, opener, spoken(node, about))
 
 
-def explain_engine(node: str, number: int) -> Problem:
+def explain_engine(node: str, number: int, path: str = DOCKER_SOCKET) -> Problem:
     """The Problem for a system error number of connect(2) to the engine's socket."""
     if number in (errno.EACCES, errno.EPERM):
         summary, fix = (
@@ -43,10 +45,14 @@ def explain_engine(node: str, number: int) -> Problem:
             "Add the user to the group docker, or set ansible_become: true.",
         )
     elif number == errno.ENOENT:
-        summary, fix = "The node has no Docker engine", "Install Docker there, or start it: systemctl start docker"
+        summary, fix = (
+            "The node has no Docker engine",
+            "Install Docker there, or start it: systemctl start docker. A socket in another place, such as Podman's or "
+            "that of a rootless engine, is named in gpuplan_docker_socket; containerd alone is not enough.",
+        )
     else:
         summary, fix = "The Docker engine does not answer", "Look at it there: systemctl status docker"
-    detail = f"/var/run/docker.sock: {os.strerror(number)}."
+    detail = f"{path}: {os.strerror(number)}."
     return Problem(Diagnostic(summary, detail, fix, address=node), Exit.UNREAD)
 
 

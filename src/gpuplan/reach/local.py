@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gpuplan.model.inventory import Host
 from gpuplan.reach.bridge_start import start_bridge
-from gpuplan.reach.bundle import DOCKER_SOCKET, command
+from gpuplan.reach.bundle import DOCKER_SOCKET, command, engine_socket
 
 GRACE = 3.0
 """Seconds for a program to end by itself once its input has ended."""
@@ -27,7 +28,9 @@ class LocalWay:
     """The way to this machine; see `Way`."""
 
     def __init__(self, host: Host) -> None:
+        host = _here(host, os.environ)
         argv = command(host, become=host.become and os.geteuid() != 0)
+        self._host = host
         self._node = host.name
         self._argv = [sys.executable if word == "python3" else word for word in argv]
         self._sudo = "sudo" in argv
@@ -69,22 +72,30 @@ class LocalWay:
 
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            stream.connect(DOCKER_SOCKET)
+            stream.connect(self._host.docker_socket or DOCKER_SOCKET)
         except OSError as error:
             stream.close()
-            raise explain_engine(self._node, error.errno or 0) from error
+            raise explain_engine(self._node, error.errno or 0, engine_socket(self._host)) from error
         return stream
 
     def _bridged(self) -> socket.socket:
         """The engine through a program under sudo."""
         program = self.program()
         try:
-            start_bridge(self._node, program)
+            start_bridge(self._host, program)
         except BaseException:
             program.close()
             raise
         self._bridges.append(program)
         return program.stream
+
+
+def _here(host: Host, environ: Mapping[str, str]) -> Host:
+    """The host with the socket of $DOCKER_HOST, which on this machine counts where the inventory says nothing."""
+    named = environ.get("DOCKER_HOST", "")
+    if host.docker_socket or not named.startswith("unix:///"):
+        return host
+    return replace(host, docker_socket=named.removeprefix("unix://"))
 
 
 class Program:

@@ -34,6 +34,7 @@ class SshWay:
         Raises:
             Problem: what stands in the way, and what to do.
         """
+        self._host = host
         self._node = host.name
         self._command = shlex.join(command(host, host.become))
         self._streams: list[Pump] = []
@@ -48,7 +49,7 @@ class SshWay:
         """See Way.engine; each stream has a program and a channel of its own."""
         pipe = self.program()
         try:
-            start_bridge(self._node, pipe)
+            start_bridge(self._host, pipe)
         except BaseException:
             pipe.close()
             raise

@@ -13,17 +13,23 @@ import docker
 import requests
 import requests.adapters
 import urllib3
+from docker.constants import DEFAULT_DOCKER_API_VERSION
 
+from gpuplan.reach.dialect import spoken
 from gpuplan.simulation.engine.http import Request, Response
-from gpuplan.simulation.engine.system import API
 
 BASE = "http://simulated:2375"
 Answering = Callable[[Request], Response]
 
 
-def simulated_client(answering: Answering) -> docker.APIClient:
-    """An SDK client whose requests are answered in this process."""
-    client = docker.APIClient(base_url=BASE, version=API)
+def simulated_client(node: str, answering: Answering) -> docker.APIClient:
+    """An SDK client whose requests are answered in this process, in a version that both know."""
+    about = _client(answering, DEFAULT_DOCKER_API_VERSION).version(api_version=False)
+    return _client(answering, spoken(node, about))
+
+
+def _client(answering: Answering, version: str) -> docker.APIClient:
+    client = docker.APIClient(base_url=BASE, version=version)
     client.mount(BASE, _Adapter(answering))
     return client
 

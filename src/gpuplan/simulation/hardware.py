@@ -14,6 +14,7 @@ from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.inventory import Host
 from gpuplan.simulation.document import items, mapping, number, text, texts
 from gpuplan.simulation.engine.registry import image_of
+from gpuplan.simulation.engine.release import KNOWN, known
 from gpuplan.simulation.state import Document, Gpu, NodeState, Service
 from gpuplan.simulation.store import Store
 from gpuplan.simulation.toolkit import KINDS, refresh
@@ -25,7 +26,7 @@ _CUDA = {"450": "11.0", "470": "11.4", "510": "11.6", "515": "11.7", "525": "12.
          "590": "13.1"}  # fmt: skip
 """The newest CUDA that each driver branch supports (CUDA Toolkit release notes, table of driver versions)."""
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-_KNOWN = ("gpus", "driver", "images", "services", "modules", "virtualization", "toolkit", "faults")
+_KNOWN = ("gpus", "driver", "images", "services", "modules", "virtualization", "toolkit", "engine", "faults")
 _VIRTUALIZATION = ("none", "passthrough", "vgpu", "host_vgpu", "host_vsga")
 _MOST_GPUS = 16
 
@@ -136,9 +137,13 @@ def _hardware(host: Host) -> Document:
     if (toolkit := text(stated.get("toolkit")) or "hook") not in KINDS:
         fix = f"Write one of {', '.join(KINDS)}"
         faults.append(_fault(host, f"No node has the toolkit {toolkit!r}.", fix))
+    if "engine" in stated and not known(str(stated["engine"])):
+        fix = f"Write one of {', '.join(KNOWN)}, in quotes"
+        faults.append(_fault(host, f"No simulated node has the engine {stated['engine']!r}.", fix))
     if faults:
         raise Problem(faults)
-    rest: Document = {key: stated[key] for key in ("services", "modules", "virtualization", "toolkit") if key in stated}
+    kept = ("services", "modules", "virtualization", "toolkit", "engine")
+    rest: Document = {key: stated[key] for key in kept if key in stated}
     return {"gpus": gpus, "driver": str(stated.get("driver") or DRIVER), "images": images, **rest}
 
 

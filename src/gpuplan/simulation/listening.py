@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpuplan.simulation.engine.create import network_of
 from gpuplan.simulation.state import Document, NodeState
 
-_PROXY = 700
-"""Process id of the engine's proxies, which nobody looks at."""
+_SSHD, _PROXY = 600, 700
+"""Process ids of what every node has, and nobody looks at."""
 
 
 def listening(state: NodeState) -> Iterator[Document]:
@@ -20,6 +20,7 @@ def listening(state: NodeState) -> Iterator[Document]:
         server = state.servers.get(container.id)
         if container.running and server is not None and network_of(container) == "host":
             yield _told("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+    yield _told("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - told, not bound
     for stranger in state.listeners:
         yield _told("tcp", stranger.address, stranger.port, stranger.pid, stranger.name, None)
 

@@ -84,7 +84,7 @@ class SimulatedSession:
         if self._client is None:
             from gpuplan.simulation.adapter import simulated_client
 
-            self._client = simulated_client(self._engine)
+            self._client = simulated_client(self.node, self._engine)
         return self._client
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:

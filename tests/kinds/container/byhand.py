@@ -80,7 +80,7 @@ def recreate(bench: Bench, name: str, act: Callable[[Body], object]) -> None:
     act(body)
     networks = _networks(found)
     first = body["HostConfig"]["NetworkMode"]
-    if first in networks and networks[first]:
+    if networks.get(first):
         body["NetworkingConfig"] = {"EndpointsConfig": {first: {"Aliases": networks[first]}}}
     bench.engine.remove_container(name, force=True)
     bench.engine.create_container_from_config(body, name)
@@ -176,10 +176,9 @@ def _stated_only(spec: ContainerSpec, host: Body) -> Iterator[Hand]:
     if spec.logging.driver == "json-file":
         yield Hand("driver", lambda b: host_set(b, "LogConfig", {"Type": "local", "Config": {}}), "logging.driver")
     for name in spec.logging.options:
-        log = host["LogConfig"]
-        config = {key: value for key, value in log["Config"].items() if key != name}
-        yield Hand(f"log {name}", lambda b, c=config: host_set(b, "LogConfig", {"Type": log["Type"], "Config": c}),
-                   f"logging.options.{name}")  # fmt: skip
+        kept = {key: value for key, value in host["LogConfig"]["Config"].items() if key != name}
+        less = {"Type": host["LogConfig"]["Type"], "Config": kept}
+        yield Hand(f"log {name}", lambda b, c=less: host_set(b, "LogConfig", c), f"logging.options.{name}")
 
 
 def _without_env(body: Body, name: str) -> None:

@@ -25,8 +25,10 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 KEYS = (
     *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
     *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "registry", "replace", "expect"),
-    *("access", "toolkit", "info", "version"),
+    *("access", "toolkit", "info", "version", "networks", "listening", "processes"),
 )
+TOLD = ("access", "toolkit", "info", "version", "registry", "networks", "listening", "processes")
+"""What a node says of itself beside its containers and images."""
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
 CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause", "origin")
 BOUND = {"a100-0": "GPU-a", "a100-0/cls-a": "MIG-a1", "a100-0/cls-b": "MIG-a2", "a100-1": "GPU-b"}
@@ -93,7 +95,7 @@ def load(path: Path) -> Case:
         default_runtime=stated.get("default_runtime", "runc"),
         docker_error=stated.get("docker_error"),
         gpu_error=stated.get("gpu_error"),
-        told={key: stated[key] for key in ("access", "toolkit", "info", "version", "registry") if key in stated},
+        told={key: stated[key] for key in TOLD if key in stated},
     )
     expect = checked(stated["expect"], EXPECT_KEYS)
     for change in expect.get("changes", {}).values():
@@ -109,6 +111,7 @@ def told(case: Case) -> Mapping[str, Any]:
         "unmanaged": [
             {
                 "what": each.what,
+                **({"sees": [part.name for part in each.sees]} if each.sees else {}),
                 **({"guard": each.guard, "in_the_way_of": str(each.in_the_way_of)} if each.guard else {}),
             }
             for each in comparison.unmanaged

@@ -62,7 +62,10 @@ def image(stated: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def container(stated: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """A container: what a case states, over the recorded one merged with its image, as the engine does at creation."""
-    checked(stated, ("name", "of", "image", "plan", "role", "labels", "env", "state", "restarts", "config", "host"))
+    checked(
+        stated,
+        ("name", "of", "image", "plan", "role", "labels", "env", "state", "restarts", "config", "host", "networks"),
+    )
     raw = copy.deepcopy(CONTAINER)
     named = stated.get("image", "lab/pause:1")
     made_of = next(
@@ -83,6 +86,9 @@ def container(stated: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) ->
     raw["Config"]["Env"] = [f"{name}={value}" for name, value in overlay.items()] + kept
     raw["Config"] |= stated.get("config", {})
     raw["HostConfig"] |= stated.get("host", {})
+    if "networks" in stated:
+        attached = {name: {"Aliases": aliases} for name, aliases in stated["networks"].items()}
+        raw["NetworkSettings"] = {**raw["NetworkSettings"], "Networks": attached}
     return raw
 
 
@@ -118,12 +124,15 @@ def snapshot(
         "info": {"DefaultRuntime": default_runtime, **told.get("info", {})},
         "containers": raw_containers,
         "images": raw_images,
+        "networks": [{"Name": name, "Id": identity} for name, identity in told.get("networks", {}).items()],
     }
+    gpus = [{**gpu, "processes": told.get("processes", {}).get(gpu["index"], [])} for gpu in GPUS]
     return Snapshot(
         "n",
         {
             "docker": Probe(error=ProbeError(**docker_error)) if docker_error else Probe(docker),
-            "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": GPUS}),
+            "gpu": Probe(error=ProbeError(**gpu_error)) if gpu_error else Probe({"gpus": gpus}),
+            **({"host": Probe({"listening": told["listening"]})} if "listening" in told else {}),
             **({"access": access(told["access"])} if "access" in told else {}),
             **({"registry": Probe({"images": told["registry"]})} if "registry" in told else {}),
             **({"toolkit": toolkit(told["toolkit"])} if "toolkit" in told else {}),

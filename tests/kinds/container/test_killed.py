@@ -49,12 +49,21 @@ class Operator:
         self.lab = lab
         self.base = base
         self.update = update
+        host = lab.hosts[NODE]
+        known = {
+            "ansible_host": host.address,
+            "ansible_user": host.user,
+            "ansible_ssh_private_key_file": host.private_key,
+            "ansible_ssh_common_args": host.ssh_arguments,
+            "ansible_become": True,
+        }
+        (base / "inventory.yaml").write_text(json.dumps({"all": {"hosts": {NODE: known}}}))
 
     def want(self, generation: int) -> None:
         (self.base / "plan.yaml").write_text(PLAN.format(generation=generation, update=self.update))
 
     def begin(self) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "gpuplan", "apply", "plan.yaml", "-i", str(self.lab.inventory), "--auto-approve"]
+        argv = [sys.executable, "-m", "gpuplan", "apply", "plan.yaml", "-i", "inventory.yaml", "--auto-approve"]
         out = subprocess.PIPE
         return subprocess.Popen(argv, cwd=self.base, stdout=out, stderr=subprocess.STDOUT, text=True, bufsize=1)
 

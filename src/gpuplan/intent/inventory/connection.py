@@ -42,6 +42,8 @@ _PASSED_OVER: Mapping[str, str] = {
     "ansible_host_key_checking": "gpuplan always checks host keys.",
     "ansible_ssh_host_key_checking": "gpuplan always checks host keys.",
 }
+_SOCKET = re.compile(r"/[A-Za-z0-9@%+=:,._/-]{1,100}")
+"""A path that fits into a socket's address (unix(7): 108 bytes) and needs no quotes anywhere."""
 _UNSAFE = re.compile(r"^-|[\x00-\x20\x7f]")
 
 
@@ -68,6 +70,7 @@ class Reader:
             ssh_arguments=self._text("ansible_ssh_common_args"),
             python=self._python(),
             become=self._become(),
+            docker_socket=self._socket(),
             groups=groups,
             simulated=self._simulated(connection, where),
             where=where,
@@ -138,6 +141,17 @@ class Reader:
     def _python(self) -> str:
         text = self._text("ansible_python_interpreter")
         return "python3" if text.startswith("auto") or not text else text
+
+    def _socket(self) -> str:
+        text = self._text("gpuplan_docker_socket").removeprefix("unix://")
+        if text and not _SOCKET.fullmatch(text):
+            self._fault(
+                "gpuplan_docker_socket",
+                f"gpuplan_docker_socket is {text!r}; expected the absolute path of a socket on the node.",
+                "Write /run/podman/podman.sock, or leave it out for /var/run/docker.sock.",
+            )
+            return ""
+        return text
 
     def _connection(self) -> Connection:
         text = self._text("ansible_connection").removeprefix("ansible.builtin.").removeprefix("ansible.netcommon.")

@@ -125,9 +125,8 @@ def _stopping(stated: Container) -> Iterator[Objection]:
 
 def _start_first(plan: PlanFile, stated: Container) -> Iterator[Objection]:
     if ports := _fixed_ports(stated):
-        detail = (
-            f"The old one holds {', '.join(ports)} of the node as long as it runs, and two cannot publish one port."
-        )
+        held = f"port{'s' * (len(ports) > 1)} {', '.join(ports)}"
+        detail = f"The old one holds {held} of the node as long as it runs, and two cannot publish the same."
         fix = (
             "State update: stop-first; or publish no port of the node: put it on a network of its own (network: NAME), "
             "where its clients or a proxy reach it by its name."

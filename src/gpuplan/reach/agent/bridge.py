@@ -13,7 +13,7 @@ def bridge(path: str) -> None:
     """Carry bytes both ways until the engine is done or the other side has gone."""
     engine = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        engine.connect(path)
+        engine.connect(os.environ.get("GPUPLAN_DOCKER_SOCKET") or path)
     except OSError as error:
         os.write(1, b"gpuplan-bridge %d\n" % (error.errno or 255))
         return

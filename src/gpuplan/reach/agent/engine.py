@@ -10,6 +10,8 @@ from typing import Any
 from .failure import Failure
 from .world import World
 
+SPOKEN = (1, 44)
+"""The newest version of the engine's API whose answers are known here: Docker 25's, which those to 29 still speak."""
 LONGEST_MESSAGE = 2000
 """Characters that are told of what was said in the place of an answer."""
 
@@ -20,18 +22,29 @@ class Absent(Failure):
 
 def probe(world: World) -> dict[str, object]:
     """The value of the probe `docker`."""
+    version = get(world, "/version")
+    api = spoken(version)
     return {
-        "version": get(world, "/version"),
-        "info": get(world, "/info"),
-        "containers": containers(world, "/containers/json?all=1"),
-        "images": _inspected(world, "/images/{}/json", _ids(get(world, "/images/json"))),
-        "networks": get(world, "/networks"),
+        "version": version,
+        "info": get(world, api + "/info"),
+        "containers": _listed(world, api, "/containers/json?all=1"),
+        "images": _inspected(world, api + "/images/{}/json", _ids(get(world, api + "/images/json"))),
+        "networks": get(world, api + "/networks"),
     }
 
 
 def containers(world: World, listing: str) -> list[Any]:
     """Raw inspect of each container that the engine lists at this path."""
-    return _inspected(world, "/containers/{}/json", _ids(get(world, listing)))
+    return _listed(world, spoken(get(world, "/version")), listing)
+
+
+def spoken(version: Any) -> str:
+    """The beginning of a path that asks in the newest API version whose answers are known, where the engine has it.
+
+    Without one an engine answers in its own newest version, in which fields may be gone.
+    """
+    newest, oldest = (_number(version.get(key)) for key in ("ApiVersion", "MinAPIVersion"))
+    return "/v{}.{}".format(*max(min(newest, SPOKEN), oldest)) if newest else ""
 
 
 def get(world: World, path: str) -> Any:
@@ -50,6 +63,15 @@ def get(world: World, path: str) -> Any:
         kind = Absent if status == 404 else Failure
         raise kind("docker_error", "GET {}: {} {}".format(path, status, _message(body)))
     return json.loads(body)
+
+
+def _listed(world: World, api: str, listing: str) -> list[Any]:
+    return _inspected(world, api + "/containers/{}/json", _ids(get(world, api + listing)))
+
+
+def _number(version: Any) -> tuple[int, ...]:
+    parts = str(version or "").split(".")
+    return tuple(int(part) for part in parts) if len(parts) == 2 and all(part.isdigit() for part in parts) else ()
 
 
 def _ids(listed: Any) -> list[str]:

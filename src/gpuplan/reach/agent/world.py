@@ -47,7 +47,7 @@ class World:
         Raises FileNotFoundError where there is no socket, ConnectionRefusedError where nobody answers,
         PermissionError where this user may not ask, Failure `too_large` where the answer is out of all proportion.
         """
-        connection = _EngineConnection(DOCKER_SOCKET)
+        connection = _EngineConnection(os.environ.get("GPUPLAN_DOCKER_SOCKET") or DOCKER_SOCKET)
         try:
             connection.request(method, path)
             answer = connection.getresponse()

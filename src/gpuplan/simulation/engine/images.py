@@ -17,6 +17,8 @@ from gpuplan.simulation.state import Document, Image, NodeState
 
 _GRAPH = "/var/lib/docker/overlay2"
 _LARGEST_JSON = 4 * 1024 * 1024
+_GONE = {"Container": (1, 45), "ContainerConfig": (1, 45), "VirtualSize": (1, 44)}
+"""Fields that an image does not have any more, by the API version that was the first without them."""
 _EMPTY: Document = {
     "Hostname": "", "Domainname": "", "User": "", "AttachStdin": False, "AttachStdout": False, "AttachStderr": False,
     "Tty": False, "OpenStdin": False, "StdinOnce": False, "Env": None, "Cmd": None, "Image": "", "Volumes": None,
@@ -24,8 +26,16 @@ _EMPTY: Document = {
 }  # fmt: skip
 
 
-def inspect(image: Image) -> Document:
-    """`GET /images/NAME/json`."""
+def inspect(image: Image, api: tuple[int, int]) -> Document:
+    """`GET /images/NAME/json`, in that version of the API."""
+    whole = _inspected(image)
+    for name, first in _GONE.items():
+        if api >= first:
+            del whole[name]
+    return whole
+
+
+def _inspected(image: Image) -> Document:
     return {
         "Id": image.id,
         "RepoTags": image.tags,

@@ -6,6 +6,7 @@ from gpuplan.simulation.engine import images
 from gpuplan.simulation.engine.daemon import Daemon, Route, changing, reading, route
 from gpuplan.simulation.engine.filters import images as filtered
 from gpuplan.simulation.engine.http import EngineError, Request, Response, answer, nothing, stream
+from gpuplan.simulation.engine.release import release_of
 from gpuplan.simulation.state import NodeState
 
 
@@ -34,8 +35,8 @@ def _images(state: NodeState, request: Request, _name: str) -> object:
     return [images.listed(one) for one in filtered(state, request)]
 
 
-def _image(state: NodeState, _request: Request, name: str) -> object:
-    return images.inspect(images.need(state, name))
+def _image(state: NodeState, request: Request, name: str) -> object:
+    return images.inspect(images.need(state, name), release_of(state.hardware).asked(request.path))
 
 
 ROUTES: tuple[Route, ...] = (

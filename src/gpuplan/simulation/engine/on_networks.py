@@ -13,6 +13,8 @@ from gpuplan.simulation.engine.http import EngineError, Request, Response, answe
 from gpuplan.simulation.state import Document, Network, NodeState
 
 _OWN = ("bridge", "host", "none")
+_SUBNETS = [{"Subnet": "172.17.0.0/16"}]
+_BRIDGE = {"com.docker.network.bridge.name": "docker0", "com.docker.network.driver.mtu": "1500"}
 
 
 def _list(state: NodeState, _request: Request, _name: str) -> object:
@@ -75,14 +77,14 @@ def _shown(network: Network) -> Document:
         "Scope": "local",
         "Driver": network.driver,
         "EnableIPv6": False,
-        "IPAM": {"Driver": "default", "Options": None, "Config": []},
+        "IPAM": {"Driver": "default", "Options": None, "Config": _SUBNETS if network.driver == "bridge" else []},
         "Internal": False,
         "Attachable": False,
         "Ingress": False,
         "ConfigFrom": {"Network": ""},
         "ConfigOnly": False,
         "Containers": {},
-        "Options": {},
+        "Options": _BRIDGE if network.name == "bridge" else {},
         "Labels": network.labels,
     }
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import unquote
 
 from gpuplan.simulation.engine import lifecycle, on_containers, on_images, on_networks, system
 from gpuplan.simulation.engine.daemon import Daemon, Route, route
 from gpuplan.simulation.engine.http import EngineError, Request, Response, answer
-
-_VERSION = re.compile(r"^/v(\d+)\.(\d+)(/.*)$")
+from gpuplan.simulation.engine.release import release_of
 
 
 class Engine(Daemon):
@@ -23,7 +21,7 @@ class Engine(Daemon):
             return answer({"message": error.message}, error.status)
 
     def _answer(self, request: Request) -> Response:
-        path = _checked(request.path)
+        path = release_of(self.store.read().hardware).plain(request.path)
         if lifecycle.due(self.store.read()):
             with self.store.write() as state:
                 lifecycle.tick(state, self.machine)
@@ -33,28 +31,17 @@ class Engine(Daemon):
         raise EngineError(404, "page not found")
 
 
-def _checked(path: str) -> str:
-    """The path without its version, which may not be newer than the engine."""
-    version = _VERSION.match(path)
-    if version is None:
-        return path
-    if (int(version[1]), int(version[2])) > (1, 41):
-        asked = f"{version[1]}.{version[2]}"
-        message = f"client version {asked} is too new. Maximum supported API version is {system.API}"
-        raise EngineError(400, message)
-    return version[3]
-
-
 def _ping(_daemon: Daemon, request: Request, _name: str) -> Response:
     return Response(body=b"" if request.method == "HEAD" else b"OK", kind="text/plain; charset=utf-8")
 
 
-def _about(_daemon: Daemon, _request: Request, _name: str) -> Response:
-    return answer(system.version())
+def _about(daemon: Daemon, _request: Request, _name: str) -> Response:
+    return answer(system.version(release_of(daemon.store.read().hardware)))
 
 
-def _info(daemon: Daemon, _request: Request, _name: str) -> Response:
-    return answer(system.info(daemon.store.read(), daemon.machine))
+def _info(daemon: Daemon, request: Request, _name: str) -> Response:
+    state = daemon.store.read()
+    return answer(system.info(state, daemon.machine, release_of(state.hardware).asked(request.path)))
 
 
 _ROUTES: tuple[Route, ...] = (

@@ -6,43 +6,42 @@ import time
 
 from gpuplan.simulation.clock import stamp
 from gpuplan.simulation.engine.create import CPUS
+from gpuplan.simulation.engine.release import Release, release_of
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Document, NodeState
 from gpuplan.simulation.toolkit import DIRECTORIES, kind
 
-VERSION = "20.10.24"
-API = "1.41"
 KERNEL = "6.1.0-28-amd64"
 
 
-def version() -> Document:
+def version(release: Release) -> Document:
     """`GET /version`."""
     about: Document = {
-        "ApiVersion": API,
+        "ApiVersion": release.api,
         "Arch": "amd64",
         "BuildTime": "2023-04-04T00:00:00.000000000+00:00",
         "Experimental": "false",
         "GitCommit": "5d6db84",
         "GoVersion": "go1.19.7",
         "KernelVersion": KERNEL,
-        "MinAPIVersion": "1.12",
+        "MinAPIVersion": release.least,
         "Os": "linux",
     }
     return {
         "Platform": {"Name": ""},
         "Components": [
-            {"Name": "Engine", "Version": VERSION, "Details": about},
+            {"Name": "Engine", "Version": release.version, "Details": about},
             {"Name": "containerd", "Version": "1.6.20", "Details": {"GitCommit": "1.6.20"}},
             {"Name": "runc", "Version": "1.1.5", "Details": {"GitCommit": "1.1.5"}},
             {"Name": "docker-init", "Version": "0.19.0", "Details": {"GitCommit": ""}},
         ],
-        "Version": VERSION,
+        "Version": release.version,
         **{key: value for key, value in about.items() if key != "Experimental"},
     }
 
 
-def info(state: NodeState, machine: Machine) -> Document:
-    """`GET /info`."""
+def info(state: NodeState, machine: Machine, api: tuple[int, int]) -> Document:
+    """`GET /info`, in that version of the API."""
     statuses = [container.status for container in state.containers.values()]
     running = sum(status in ("running", "restarting") for status in statuses)
     return {
@@ -60,7 +59,7 @@ def info(state: NodeState, machine: Machine) -> Document:
             "Authorization": None,
             "Log": ["json-file", "journald", "local", "syslog"],
         },
-        **dict.fromkeys(_LIMITS, True),
+        **dict.fromkeys(_limits(api), True),
         "Debug": False,
         "NFd": 30,
         "NGoroutines": 40,
@@ -92,7 +91,7 @@ def info(state: NodeState, machine: Machine) -> Document:
         "Name": machine.name,
         "Labels": [],
         "ExperimentalBuild": False,
-        "ServerVersion": VERSION,
+        "ServerVersion": release_of(state.hardware).version,
         "Runtimes": {
             name: {"path": "runc"} for name in ("io.containerd.runc.v2", "io.containerd.runtime.v1.linux", "runc")
         },
@@ -114,6 +113,14 @@ _LIMITS = (
     "MemoryLimit", "SwapLimit", "KernelMemory", "KernelMemoryTCP", "CpuCfsPeriod", "CpuCfsQuota", "CPUShares",
     "CPUSet", "PidsLimit", "IPv4Forwarding", "BridgeNfIptables", "BridgeNfIp6tables", "OomKillDisable",
 )  # fmt: skip
+_GONE = {"KernelMemory": (1, 42), "BridgeNfIptables": (1, 50), "BridgeNfIp6tables": (1, 50)}
+"""Limits that info does not name any more, by the API version that was the first without them."""
+
+
+def _limits(api: tuple[int, int]) -> list[str]:
+    return [name for name in _LIMITS if api < _GONE.get(name, (9, 9))]
+
+
 _SWARM: Document = {
     "NodeID": "", "NodeAddr": "", "LocalNodeState": "inactive", "ControlAvailable": False, "Error": "",
     "RemoteManagers": None,

@@ -47,6 +47,11 @@ REFUSALS = (_PRIVATE, _REFUSED)
 """Summaries of what may come of missing or wrong credentials."""
 _RULES = (
     _rule(
+        r"exec: .*(executable file not found|no such file or directory|permission denied)|exec format error",
+        "The container's command cannot be run",
+        "Correct command: or entrypoint: in the plan file, or use an image that has that program, for this platform.",
+    ),
+    _rule(
         r"container name .* is already in use",
         "The container's name is taken",
         "Rename or remove the container that has it, or choose another name in the plan file.",

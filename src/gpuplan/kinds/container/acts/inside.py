@@ -23,6 +23,8 @@ def ask(hands: Hands, raw: JsonObject, port: int, path: str, verb: str = "GET") 
     try:
         with hands.forward(outer, host) as local:
             return _ask(local, verb, path)
+    except (ConnectionError, http.client.RemoteDisconnected):
+        return 0, b"nobody listens there"
     except (OSError, http.client.HTTPException, Problem) as fault:
         return 0, str(fault).encode() or type(fault).__name__.encode()
 
@@ -41,6 +43,8 @@ def listens(hands: Hands, raw: JsonObject, port: int) -> str:
                 return "" if opened.recv(1) else f"nobody listens on port {port}"
     except TimeoutError:
         return ""
+    except ConnectionError:
+        return f"nobody listens on port {port}"
     except (OSError, Problem) as fault:
         return f"port {port} does not answer: {fault}"
 

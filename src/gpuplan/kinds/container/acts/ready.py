@@ -19,6 +19,9 @@ STEADY = 1.0
 """Seconds that a container without any probe has to stay up."""
 _RESTARTS = 3
 _LOG_LINES = 20
+_LOG_TAIL = 200
+"""Lines of the log that are looked at for those."""
+_TABLES = ("|", "+--")
 _TELL = 15.0
 """Seconds between two words of progress."""
 
@@ -41,13 +44,14 @@ def wait_ready(
 
 
 def last_words(container: str, hands: Hands) -> str:
-    """The last lines of a container's log, each of them bounded."""
+    """The last lines of a container's log, each of them bounded; without the tables of a server's settings."""
     try:
-        raw = hands.docker().logs(container, tail=_LOG_LINES)
+        raw = hands.docker().logs(container, tail=_LOG_TAIL)
     except Exception:  # noqa: BLE001 - a log that cannot be had must not hide why it was wanted
         return ""
-    lines = raw.decode("utf-8", "replace").splitlines()
-    return "\n".join(line[:300] for line in lines if line.strip())
+    lines = [line for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
+    told = [line[:300] for line in lines if not line.startswith(_TABLES)]
+    return "\n".join((told or lines)[-_LOG_LINES:])
 
 
 def _until_up(waiting: Waiting) -> JsonObject:
