@@ -105,10 +105,23 @@ def _notes(unsaid: Sequence[str], secrets: Sequence[str]) -> Iterator[str]:
 
 def _head(found: Discovery, unread: Sequence[str]) -> Iterator[str]:
     yield "Written by gpuplan discover: the nodes as they are. gpuplan plan shows no changes as long as they stay so."
+    if any(each.kind == "containers" for each in found.sections):
+        yield "What runs was made by somebody else, and is left alone; adopt: true has a container replaced by one of"
+        yield "gpuplan's own. What a container states here is compared with it from now on."
     yield from (f"{node} could not be read, and is not in here." for node in unread)
     if found.left_out:
+        yield ""
         yield "Left out:"
-        yield from (f"- {each.what} on {each.node}: {each.why}" for each in found.left_out)
+        yield from (f"- {node}: {what}: {why}" for node, what, why in _together(found))
+    yield ""
+
+
+def _together(found: Discovery) -> Iterator[tuple[str, str, str]]:
+    """What is left out of each node, with those of one reason in one line."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in found.left_out:
+        reasons.setdefault((each.node, each.why), []).append(each.what)
+    return ((node, ", ".join(things), why) for (node, why), things in reasons.items())
 
 
 def _refuse(out: str, name: str) -> None:

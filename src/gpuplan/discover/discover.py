@@ -27,8 +27,8 @@ def discovered(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:
     for node in nodes:
         node.entries = [replace(each, name=keys[node.name, each.name]) for each in node.entries]
         names = {
-            uuid: "/".join(filter(None, (keys[node.name, f"gpu{index}"], part)))
-            for uuid, (index, part) in devices[node.name].items()
+            uuid: "/".join(filter(None, (keys[node.name, gpu], part)))
+            for uuid, (gpu, part) in devices[node.name].items()
         }
         containers_of(node, names)
         _keep_proven_containers(Proof(name, hosts[node.name], node, _secrets(node)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gpuplan.discover.entry import Entry, Node
 from gpuplan.kinds.container.describe import describe as describe_container
@@ -12,7 +12,6 @@ from gpuplan.kinds.container.read import read as read_containers
 from gpuplan.kinds.gpu.describe import describe as describe_gpu
 from gpuplan.kinds.gpu.read import read as read_gpus
 from gpuplan.kinds.ground.docker import Live
-from gpuplan.model.value import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """What a plan file takes for the name of a container."""
@@ -23,18 +22,18 @@ PRIVATE = re.compile(
 """Names of variables whose values are not written into a file: rather too many than too few."""
 
 
-def gpus_of(node: Node) -> Mapping[str, tuple[int, str]]:
-    """Add an entry for each GPU. UUID of what a container can be given → the GPU's index, and its name below that."""
+def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
+    """Add an entry for each GPU. UUID of what a container can be given → the entry's name, and its own below that."""
     observed = read_gpus(node.snapshot)
     if observed.error is not None:
         node.leave_out("the GPUs", f"they could not be read: {observed.error.text}")
     for lost in observed.lost:
         node.leave_out(f"GPU {lost.index}", f"it could not be read: {lost.error.text}")
-    devices: dict[str, tuple[int, str]] = {}
+    devices: dict[str, tuple[str, str]] = {}
     for gpu in observed.gpus:
         found = describe_gpu(gpu)
-        node.entries.append(Entry("gpus", f"gpu{gpu.index}", node.name, found.section, found.unsaid))
-        devices |= {uuid: (gpu.index, part) for uuid, part in found.devices.items()}
+        node.entries.append(Entry("gpus", found.name, node.name, found.section, found.unsaid))
+        devices |= {uuid: (found.name, part) for uuid, part in found.devices.items()}
     return devices
 
 
@@ -58,11 +57,8 @@ def _no_section(live: Live, observed: Observed) -> str:
         return "a plan file cannot have its name"
     if live.status != "running":
         return f"it does not run ({live.status}), and what a plan file names is to run"
+    if live.host_config.get("AutoRemove") is True:
+        return "it was started with --rm, so that it goes as soon as it stops"
     if not observed.gpus.known:
         return "the node's GPUs could not be read, so nobody knows which of them it has"
     return ""
-
-
-def as_sequence(value: Json) -> Sequence[Json]:
-    """A list of a section; empty where there is none."""
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()

@@ -39,8 +39,8 @@ def words(sets: Iterable[tuple[str, ...]], hosts: Sequence[Host]) -> Mapping[tup
     named = {frozenset(members): group for group, members in sorted(groups.items(), key=lambda each: each[0] == "all")}
     found: dict[tuple[str, ...], str | list[str]] = {}
     for each in sets:
-        group = named.get(frozenset(each)) if len(each) > 1 else None
-        found[each] = group or (each[0] if len(each) == 1 else list(each))
+        alone = each[0] if len(each) == 1 else list(each)
+        found[each] = alone if isinstance(alone, str) else named.get(frozenset(each), alone)
     return found
 
 

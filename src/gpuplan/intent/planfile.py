@@ -154,6 +154,7 @@ class Container(EngineOptions):
         default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
     )
     update: Literal["stop-first", "start-first"] = "stop-first"
+    adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
     ready: Ready = Field(default_factory=Ready)
     triton: Triton | None = None
 

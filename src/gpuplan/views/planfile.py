@@ -1,13 +1,20 @@
-"""The text of a plan file that was discovered: YAML, with what it does not say in comments."""
+"""The text of a plan file that was discovered: YAML as a person writes it, with what it does not say in comments."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import yaml
 
 WIDTH = 110
 Data = Mapping[str, object]
-_HEADS = {"gpus": "GPUs, as they are cut", "containers": "Containers, as they run"}
+_HEADS = {"gpus": "as they are cut", "containers": "as they run", "models": "as they are loaded"}
+_BELOW = frozenset({"env", "labels", "gpus", "containers", "models", "mig"})
+"""Mappings that have each key on a line of its own, however short they are."""
+_KINDS: Mapping[str, type] = {"bool": bool, "int": int, "float": float}
 
 
 def planfile(document: Data, notes: Mapping[tuple[str, str], Sequence[str]], head: Iterable[str]) -> str:
@@ -27,11 +34,11 @@ def _part(name: str, sections: Data, notes: Mapping[tuple[str, str], Sequence[st
 
 
 def _comments(texts: Iterable[str], indent: str) -> Iterator[str]:
+    """Each text as lines of a comment; what is below a list item is set in. An empty text is an empty line."""
     for text in texts:
         start = f"{indent}# "
-        yield from textwrap.wrap(_printable(text), WIDTH, initial_indent=start, subsequent_indent=f"{start}  ") or [
-            f"{indent}#"
-        ]
+        inner = start + "  " * text.startswith("- ")
+        yield from textwrap.wrap(_printable(text), WIDTH, initial_indent=start, subsequent_indent=inner) or [""]
 
 
 def _printable(text: str) -> str:
@@ -41,13 +48,44 @@ def _printable(text: str) -> str:
 def _yaml(value: Data) -> str:
     import yaml
 
-    text = yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=None)
-    return text.rstrip("\n")
+    node = _node(value, depth=0)
+    return yaml.serialize(node, allow_unicode=True, width=WIDTH).rstrip("\n")
 
 
-def _plain(value: object) -> object:
+def _node(value: object, depth: int, key: str = "") -> yaml.Node:
+    import yaml
+
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        pairs = [(_scalar(str(name)), _node(each, depth + 1, str(name))) for name, each in value.items()]
+        # the top is the key of a section, below that are its keys: both are on lines of their own
+        flow = depth > 1 and key not in _BELOW and _short(value)
+        return yaml.MappingNode("tag:yaml.org,2002:map", pairs, flow_style=flow or not pairs)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return value
+        items = [_node(each, depth + 1) for each in value]
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", items, flow_style=_short(value))
+    return _scalar(value)
+
+
+def _scalar(value: object) -> yaml.ScalarNode:
+    """A scalar; a text that is no plain word is written between double quotes."""
+    import yaml
+
+    if isinstance(value, str):
+        style = None if _plain(value) else '"'
+        return yaml.ScalarNode("tag:yaml.org,2002:str", value, style=style)
+    kind = next(name for name, type_ in _KINDS.items() if isinstance(value, type_))
+    return yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", str(value).lower())
+
+
+def _plain(text: str) -> bool:
+    """True for a text that means itself wherever it stands."""
+    import yaml
+
+    written = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=len(text) + WIDTH)
+    return written == f"[{text}]\n"
+
+
+def _short(value: object) -> bool:
+    """True for what fits on one line, with what is around it."""
+    scalars = value.values() if isinstance(value, Mapping) else value if isinstance(value, Sequence) else ()
+    return len(str(value)) < WIDTH - 20 and not any("\n" in str(each) for each in scalars)

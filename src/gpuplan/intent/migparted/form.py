@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
-from gpuplan.intent.stated import Natural
 from gpuplan.intent.quantity import refuse_boolean
+from gpuplan.intent.stated import Natural
 
 _DEVICE_ID = re.compile(r"0[xX][0-9A-Fa-f]{1,8}(:0[xX][0-9A-Fa-f]{1,8})?\Z")
 

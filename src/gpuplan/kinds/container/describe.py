@@ -11,7 +11,7 @@ from gpuplan.kinds.container.canonical import FROM_IMAGE, HEALTH, Fields, image_
 from gpuplan.kinds.container.forms import split_side
 from gpuplan.kinds.container.images import find
 from gpuplan.kinds.container.livefields import live_fields
-from gpuplan.kinds.container.read import Image, Observed
+from gpuplan.kinds.container.read import Image, Observed, unnamed_volumes
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec
 from gpuplan.kinds.ground.devices import environment, requested
 from gpuplan.kinds.ground.docker import Live
@@ -31,7 +31,6 @@ _UNSAID = {
     "UsernsMode": "a user namespace", "OomScoreAdj": "an OOM score", "PidsLimit": "a limit of processes",
     "CpusetCpus": "a set of CPUs", "CpuShares": "a share of CPU time", "BlkioWeight": "a share of the disks",
     "MemoryReservation": "reserved memory", "DnsSearch": "search domains", "DnsOptions": "options of name resolution",
-    "AutoRemove": "removal at its end (--rm)",
 }  # fmt: skip
 """Settings of the engine for which the plan file has no word."""
 
@@ -56,11 +55,12 @@ def describe(live: Live, observed: Observed, devices: Mapping[str, str], private
     """
     image = observed.image(live.image_id)
     fields = live_fields(live, observed.networks)
-    env = dict(_env(live, image))
+    given = _devices(live, observed)
+    env = dict(_env(live, image, bool(given)))
     secrets = tuple(name for name in env if private.search(name))
     section: dict[str, Json] = {
         "image": _image_name(live, observed),
-        "gpus": [devices.get(uuid, uuid) for uuid in sorted(_devices(live, observed), key=lambda u: devices.get(u, u))],
+        "gpus": sorted(devices.get(uuid, uuid) for uuid in given),
         "ports": list(_ports(fields)),
         "env": {name: f"${{env:{name}}}" if name in secrets else _plain(value) for name, value in env.items()},
         "volumes": list(_volumes(fields)),
@@ -74,7 +74,7 @@ def describe(live: Live, observed: Observed, devices: Mapping[str, str], private
         "labels": {name: _plain(str(value)) for name, value in _own_labels(fields, image)},
     }
     stated = {key: value for key, value in section.items() if value not in ([], {}, None)}
-    return Described(live.name, stated, secrets, tuple(_unsaid(live)))
+    return Described(live.name, stated, secrets, tuple(_unsaid(live, image)))
 
 
 def _image_name(live: Live, observed: Observed) -> str:
@@ -89,10 +89,12 @@ def _devices(live: Live, observed: Observed) -> frozenset[str]:
     return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 
-def _env(live: Live, image: Image | None) -> Iterator[tuple[str, str]]:
+def _env(live: Live, image: Image | None, gpus: bool) -> Iterator[tuple[str, str]]:
+    """What differs from the image, without what a container with GPUs is given anyway."""
     brought = environment(image.config) if image else {}
+    given = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID") if gpus else ()
     for name, value in sorted(environment(live.config).items()):
-        if name != VISIBLE and brought.get(name) != value and (name, value) != ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"):
+        if name != VISIBLE and brought.get(name) != value and (name, value) != given:
             yield name, value
 
 
@@ -161,10 +163,11 @@ def _host_devices(fields: Fields) -> Iterator[Json]:
 
 def _health(fields: Fields, image: Image | None) -> JsonObject:
     brought = image_fields(image, ContainerSpec("")) if image else {}
+    has = dict(_below("healthcheck", fields))
     own = {
-        name: value
-        for name, value in _below("healthcheck", fields)
-        if value is not None and value != brought.get(f"healthcheck.{name}")
+        name: has[name]
+        for name in ("test", *HEALTH, "retries")
+        if has.get(name) is not None and has[name] != brought.get(f"healthcheck.{name}")
     }
     if own.get("test") == ["NONE"]:
         return {"disable": True}
@@ -183,12 +186,12 @@ def _own_labels(fields: Fields, image: Image | None) -> Iterator[tuple[str, Json
     return ((name, value) for name, value in _below("labels", fields) if brought.get(name) != value)
 
 
-def _unsaid(live: Live) -> Iterator[str]:
+def _unsaid(live: Live, image: Image | None) -> Iterator[str]:
     for key, words in _UNSAID.items():
         if live.host_config.get(key) not in (None, "", 0, -1, False, [], {}):
             yield words
-    if any(not str(bind).partition(":")[2] for bind in texts(live.host_config.get("Binds"))):
-        yield "a volume without a name"
+    if paths := unnamed_volumes(live, image):
+        yield f"a volume without a name at {', '.join(paths)}"
     if str(live.host_config.get("Runtime") or "runc") not in ("runc", "nvidia", "io.containerd.runc.v2"):
         yield f"the runtime {live.host_config['Runtime']}"
 

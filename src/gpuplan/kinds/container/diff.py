@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
+from gpuplan.kinds.container import adopting
 from gpuplan.kinds.container.bound import bind, comparable
 from gpuplan.kinds.container.cdi import equipped, seen_specifications, to_regenerate, writer_missing
 from gpuplan.kinds.container.changes import create, follow, remove
@@ -44,7 +45,7 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
     return Comparison(
         changes=(*images, *([cdi] if cdi else []), *changes),
-        unmanaged=tuple(strangers(observed, circumstances)),
+        unmanaged=tuple(strangers(observed, circumstances, _welcome(verdicts))),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
         diagnostics=(
             *_impossible(verdicts, observed, circumstances.plan),
@@ -70,6 +71,8 @@ class _Verdict:
     change: Change | None = None
     unknown: Unknown | None = None
     warning: Diagnostic | None = None
+    welcome: Live | None = None
+    """The container that somebody else made and that is as it is wanted."""
 
     @property
     def address(self) -> Address:
@@ -82,7 +85,7 @@ class _Verdict:
     @property
     def made(self) -> bool:
         """True where the change set makes the container, of its image."""
-        return self.change is not None and self.change.action in (Action.CREATE, Action.REPLACE)
+        return self.change is not None and self.change.action in (Action.CREATE, Action.REPLACE) and self.starts
 
     @property
     def takes_over(self) -> bool:
@@ -112,6 +115,11 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumsta
     wanted = equipped(wanted, observed.toolkit)
     if wanted.bound.missing:
         return _Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
+    foreign, aside = _foreign(desired.address, current, observed, circumstances)
+    if foreign is not None:
+        return _stranger(wanted, foreign, observed, circumstances)
+    if aside is not None:
+        wanted, extra = replace(wanted, adopts=aside.id), (*extra, aside)
     if current is None:
         return _Verdict(desired, wanted, create(wanted), warning=warning)
     if not comparable(current, observed):
@@ -119,6 +127,50 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumsta
         return _Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
     change = follow(wanted, before, current, extra, observed, circumstances)
     return _Verdict(desired, wanted, change, warning=warning)
+
+
+def _foreign(
+    address: Address, current: Live | None, observed: Observed, circumstances: Circumstances
+) -> tuple[Live | None, Live | None]:
+    """What somebody else made and has the name (or is to get it back), and what a new one has taken the place of."""
+    begun = adopting.moved_aside(address, observed, circumstances)
+    foreign = adopting.holder(address.name, observed)
+    if foreign is not None:
+        return (foreign if adopting.stands(current, foreign) else None), None
+    return (begun, None) if current is None else (None, begun)
+
+
+def _stranger(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> _Verdict:
+    """The verdict on a container that somebody else made: left alone, unless the plan file has it replaced."""
+    desired, address = wanted.desired, wanted.address
+    if not comparable(live, observed):
+        return _Verdict(desired, wanted, unknown=unresolved(address, ("the GPUs that it asks for by index",)))
+    begun = adopting.moved_aside(address, observed, circumstances) is live
+    if (wanted.spec.adopt or begun) and not adopting.removes_itself(live):
+        wanted = replace(wanted, adopts=live.id)
+        return _Verdict(desired, wanted, adopting.adopted(wanted, live, observed, circumstances))
+    found = adopting.compared(wanted, live, observed, circumstances)
+    if wanted.spec.adopt:
+        change, _ = adopting.differing(wanted, live, found)
+        return _Verdict(desired, wanted, change, warning=adopting.gone_when_it_stops(wanted, live))
+    if found.fields or found.reasons:
+        change, told = adopting.differing(wanted, live, found)
+        return _Verdict(desired, wanted, change, warning=told)
+    return _Verdict(desired, wanted, welcome=live)
+
+
+def _welcome(verdicts: Sequence[_Verdict]) -> Mapping[str, Set[Address]]:
+    return {
+        verdict.welcome.id: verdict.wanted.bound.devices.keys()
+        for verdict in verdicts
+        if verdict.welcome and verdict.wanted
+    }
+
+
+def _ours(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> Set[str]:
+    """Ids of containers that are in nobody's way: those of the plan file, and those that stand for one of its own."""
+    made = {live.id for live in observed.containers if live.plan == plan}
+    return made | _welcome(verdicts).keys() | {each.wanted.adopts for each in verdicts if each.wanted}
 
 
 def _before(desired: Desired, recorded: Recorded | None) -> tuple[Before | None, Diagnostic | None]:
@@ -167,9 +219,10 @@ def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> 
     named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
     yield from names_taken(observed, plan, named)
     starting = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
-    yield from ports_taken(observed, plan, starting)
-    yield from ports_listened_on(observed, plan, starting)
-    yield from devices_in_use(observed, plan, starting)
+    ours = _ours(verdicts, observed, plan)
+    yield from ports_taken(observed, ours, starting)
+    yield from ports_listened_on(observed, ours, starting)
+    yield from devices_in_use(observed, ours, starting)
     yield from beyond_the_node(observed, starting)
     yield from networks_missing(observed, [each.wanted for each in verdicts if each.wanted and each.made])
     for verdict in verdicts:
@@ -181,7 +234,7 @@ def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> 
 def _tags(verdicts: Sequence[_Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
     """Tags that have moved on under containers that stay as they are."""
     for verdict in verdicts:
-        current, _ = _current(verdict.address.name, ours)
+        current = verdict.welcome or _current(verdict.address.name, ours)[0]
         if verdict.wanted and current and not verdict.made:
             yield from tag_moved(verdict.wanted, current, observed)
             yield from registry_silent(verdict.wanted, observed)
@@ -206,7 +259,7 @@ def _no_room_for_two(verdict: _Verdict, observed: Observed, plan: str) -> Iterat
         return
     uuids = {str(uuid) for uuid in wanted.bound.devices.values()}
     for live in observed.containers:
-        if (live.plan, live.role) == (plan, wanted.address.name):
+        if live.id == wanted.adopts or (live.plan, live.role) == (plan, wanted.address.name):
             for why in no_room(live.id, uuids, observed.memory):
                 yield Diagnostic(
                     "Two containers do not fit on a GPU",

@@ -116,6 +116,7 @@ def _spec(told: _Told) -> ContainerSpec:
         stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
         drain=drain(stated),
         start_first=stated.update == "start-first",
+        adopt=stated.adopt,
         ready=readiness(told.plan, told.host, told.placed),
         triton=stated.triton is not None,
     )

@@ -15,7 +15,6 @@ from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Json, JsonObject, Later
 
-
 TAKE_OVER = "take-over"
 """Name of the step in which a new container starts while the old one serves."""
 
@@ -33,6 +32,8 @@ class Wanted:
     """Images of the containers that stand for it on the node."""
     specifications: tuple[Address, ...] = ()
     """What lists its devices, where the engine gives them by CDI."""
+    adopts: str = ""
+    """Id of the container of somebody else's whose place it takes."""
     by_cdi: bool = False
     """The engine has to be asked for its devices by the names of CDI."""
 
@@ -145,7 +146,8 @@ def _arguments(wanted: Wanted) -> dict[str, Json]:
         part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
     }
     cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
-    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi}
+    adopts: dict[str, Json] = {"adopts": wanted.adopts} if wanted.adopts else {}
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **adopts}
 
 
 def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -9,12 +10,16 @@ from gpuplan.kinds.gpu.observed import Gpu, Instance
 from gpuplan.model.snapshot import ProbeError
 from gpuplan.model.value import Json, JsonObject
 
+_BRANDS = ("nvidia", "tesla", "geforce", "quadro", "graphics", "device")
+"""Words of a product's name that say nothing of what it is."""
+
 
 @dataclass(frozen=True)
 class DescribedGpu:
     """One GPU as a plan file has it."""
 
-    index: int
+    name: str
+    """What it may be called: ``a100-0``."""
     section: JsonObject
     """Without `nodes`."""
     devices: Mapping[str, str]
@@ -39,7 +44,14 @@ def describe(gpu: Gpu) -> DescribedGpu:
     elif gpu.supported:
         section["mig"] = "disabled"
     section |= dict(_settings(gpu))
-    return DescribedGpu(gpu.index, section, devices, tuple(unsaid))
+    return DescribedGpu(f"{_model(gpu.name)}-{gpu.index}", section, devices, tuple(unsaid))
+
+
+def _model(product: str) -> str:
+    """``a100`` of NVIDIA A100-SXM4-80GB, ``rtx4090`` of NVIDIA GeForce RTX 4090."""
+    words = [word for word in product.partition("-")[0].split() if word.lower() not in _BRANDS]
+    end = next((number for number, word in enumerate(words, start=1) if re.search(r"\d", word)), 0)
+    return re.sub(r"[^a-z0-9]", "", "".join(words[:end]).lower()) or "gpu"
 
 
 def _name(instance: Instance) -> str:
@@ -63,8 +75,8 @@ def _devices(instance: Instance) -> Iterator[tuple[str, str]]:
 
 
 def _settings(gpu: Gpu) -> Iterator[tuple[str, Json]]:
-    if gpu.persistence is not None:
-        yield "persistence_mode", gpu.persistence
+    if gpu.persistence:
+        yield "persistence_mode", True
     if gpu.power is not None and gpu.power.known and gpu.power.limit_mw != gpu.power.default_mw:
         yield "power_limit", f"{gpu.power.limit_mw / 1000:g}W"
     if gpu.compute_mode not in (None, "default"):
