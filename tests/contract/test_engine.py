@@ -281,6 +281,49 @@ def test_a_network_that_is_not_there(node: Node) -> None:
     assert refused(lambda: start(node, "one")) == (404, "network nowhere not found")
 
 
+def aliases(node: Node, name: str, network: str) -> set[str]:
+    """Further names on a network, without those that the engine gives."""
+    told = node.inspect(name)
+    own = {told["Id"][:12], told["Config"]["Hostname"]}
+    return set(told["NetworkSettings"]["Networks"][network]["Aliases"]) - own
+
+
+def test_networks(node: Node) -> None:
+    engine = node.session.docker()
+    ids = {name: engine.create_network(name)["Id"] for name in ("contract-a", "contract-b")}
+    assert {each["Name"]: each["Id"] for each in engine.networks()}.items() >= ids.items()
+    body = node.sleeper("one", NetworkMode="contract-a")
+    node.create({**body, "NetworkingConfig": {"EndpointsConfig": {"contract-a": {"Aliases": ["api"]}}}})
+    engine.connect_container_to_network("one", "contract-b", aliases=["more"])
+    engine.start("one")
+    assert (aliases(node, "one", "contract-a"), aliases(node, "one", "contract-b")) == ({"api"}, {"more"})
+    engine.disconnect_container_from_network("one", "contract-b")
+    assert set(node.inspect("one")["NetworkSettings"]["Networks"]) == {"contract-a"}
+    node.create(node.sleeper("two", NetworkMode=ids["contract-b"]))
+    two = node.inspect("two")
+    assert (two["HostConfig"]["NetworkMode"], set(two["NetworkSettings"]["Networks"])) == (
+        ids["contract-b"],
+        {"contract-b"},
+    )
+    for name in ("one", "two"):
+        engine.remove_container(name, force=True)
+    for name in ids:
+        engine.remove_network(name)
+    assert not {each["Name"] for each in engine.networks()} & set(ids)
+
+
+def test_more_processors_than_there_are(node: Node) -> None:
+    status, words = refused(lambda: node.create(node.sleeper("one", NanoCpus=10**12)))
+    assert (status, words.partition(" to ")[0]) == (400, "Range of CPUs is from 0.01")
+
+
+def test_what_the_engine_makes_of_a_working_directory_and_a_health_check(node: Node) -> None:
+    check = {"Test": ["CMD", "true"], "Interval": 10**9}
+    node.create({**node.sleeper("one"), "WorkingDir": "/tmp//x/", "Healthcheck": check})
+    config = node.inspect("one")["Config"]
+    assert (config["WorkingDir"], config["Healthcheck"]) == ("/tmp/x", check)
+
+
 def test_lists(node: Node) -> None:
     client = node.session.docker()
     node.create({**node.sleeper("one"), "Labels": {"gpuplan.plan": "a"}})

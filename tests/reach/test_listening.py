@@ -11,9 +11,7 @@ from gpuplan.reach.agent.listening import listening
 from gpuplan.reach.agent.world import World
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-ROW = (
-    "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000 100 0 0 10 0\n"
-)
+ROW = "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0000 100 0 0 10 0\n"
 
 
 def row(local: str, state: str, inode: int, remote: str = "") -> str:

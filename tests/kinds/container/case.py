@@ -24,10 +24,11 @@ from tests.kinds.container.node import checked, snapshot
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 KEYS = (
     *("about", "desired", "gpus", "containers", "images", "default_runtime", "docker_error", "gpu_error"),
-    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "registry", "replace", "expect"),
+    *("bindings", "disturbed", "recorded", "remembered", "key", "secrets", "expect"),
+    *("registry", "replace", "components"),
     *("access", "toolkit", "info", "version", "networks", "listening", "processes"),
 )
-TOLD = ("access", "toolkit", "info", "version", "registry", "networks", "listening", "processes")
+TOLD = ("access", "toolkit", "info", "version", "registry", "components", "networks", "listening", "processes")
 """What a node says of itself beside its containers and images."""
 EXPECT_KEYS = ("changes", "unmanaged", "unknown", "diagnostics")
 CHANGE_KEYS = ("action", "fields", "steps", "reasons", "interrupts", "cause", "origin")

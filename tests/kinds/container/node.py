@@ -120,7 +120,11 @@ def snapshot(
     raw_images = [image(each) for each in images]
     raw_containers = [container(each, raw_images) for each in containers]
     docker = {
-        "version": {"ApiVersion": "1.41", "Version": told.get("version", "20.10.24")},
+        "version": {
+            "ApiVersion": "1.41",
+            "Version": told.get("version", "20.10.24"),
+            "Components": told.get("components", []),
+        },
         "info": {"DefaultRuntime": default_runtime, **told.get("info", {})},
         "containers": raw_containers,
         "images": raw_images,

@@ -67,6 +67,12 @@ def test_what_is_understood_goes_to_the_engine() -> None:
     assert body["Healthcheck"] == {"Test": ["CMD-SHELL", "probe"], "Interval": 90_000_000_000}
 
 
+def test_more_shared_memory_than_memory_is_warned_of() -> None:
+    told = faults(memory="1GiB", shm_size="2GiB")
+    assert [summary for summary, _, _ in told] == ["More shared memory than memory"]
+    assert one(memory="1GiB", shm_size="2GiB").shm_size == 2 << 30
+
+
 def test_nothing_stated_says_nothing_to_the_engine() -> None:
     body: Any = payload(one(), Owner("p", "web", "d"), [], {}, "")
     assert body["HostConfig"] == {}

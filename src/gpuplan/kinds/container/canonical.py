@@ -45,8 +45,7 @@ def wanted_fields(spec: ContainerSpec, networks: Mapping[str, str] | None = None
         for name in (*_SINGLE, "command", "entrypoint", "user", "workdir")
         if getattr(spec, name) is not None
     }
-    single |= {name: list(getattr(spec, name)) for name in ("cap_add", "cap_drop", "group_add", "dns")}
-    single |= {"security_opt": [each for each in spec.security_opt if each != "label=disable" or not _unconfined(spec)]}
+    single |= {name: list(getattr(spec, name)) for name in ("cap_add", "cap_drop", "security_opt", "group_add", "dns")}
     single |= {name: getattr(spec, name) for name in ("privileged", "read_only")}
     mounts = {**spec.mounts, **({REPOSITORY: RENDERED} if spec.triton else {})}
     return {
@@ -119,11 +118,6 @@ def _logging(spec: ContainerSpec) -> Fields:
     return {**driver, **{f"logging.options.{name}": value for name, value in spec.logging.options.items()}}
 
 
-def _unconfined(spec: ContainerSpec) -> bool:
-    """True where the engine itself adds label=disable (moby, daemon/create.go)."""
-    return spec.privileged or "host" in (spec.ipc, spec.pid)
-
-
 def _size(value: int) -> Json:
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if value and value % size == 0:
@@ -144,6 +138,10 @@ def _sides(value: Json) -> Json:
     return int(bindings) if bindings.isdigit() else bindings
 
 
+def _listed(value: Json) -> Json:
+    return ", ".join(texts(value))
+
+
 def _aliases(value: Json) -> Json:
     return f"attached as {', '.join(texts(value))}" if value else "attached"
 
@@ -155,6 +153,8 @@ _TELLING: Mapping[str, Callable[[Json], Json]] = {
     "healthcheck.test": _words,
     "healthcheck.retries": lambda value: value,
     "healthcheck": lambda value: normal.seconds(whole(value)),
+    **dict.fromkeys(("cap_add", "cap_drop", "security_opt", "group_add", "dns"), _listed),
+    "ulimits": lambda value: ":".join(texts(value)),
     "ports": _sides,
     "networks": _aliases,
     "tmpfs": lambda value: value or "mounted",

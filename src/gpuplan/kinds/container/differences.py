@@ -24,6 +24,7 @@ from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.value import Json
 
+_UNLABELLED = "label=disable"
 _DEFAULTS: Mapping[str, Json] = {"restart": "no", "network": "bridge", "ipc": "private", "memory": 0}
 
 
@@ -145,9 +146,17 @@ def _fields(
 
 
 def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observed) -> Fields:
-    """Without what is said in another way: the network that a container was created on is one of its networks."""
+    """Without what is said in another way, and what the engine adds by itself.
+
+    The network that a container was created on is one of its networks; and a container in a namespace of the node, or a
+    privileged one, gets label=disable (moby, daemon/create.go).
+    """
     told = "network" if spec.networks else f"networks.{primary_network(live, observed.networks)}"
-    return {path: value for path, value in fields.items() if path != told}
+    left = {path: value for path, value in fields.items() if path != told}
+    if fields.get("privileged") or "host" in (fields.get("pid"), fields.get("ipc")):
+        own = {_UNLABELLED} - set(spec.security_opt)
+        left["security_opt"] = [each for each in texts(fields.get("security_opt")) if each not in own]
+    return {path: value for path, value in left.items() if path != "security_opt" or value}
 
 
 def _default(path: str, observed: Observed) -> Json:

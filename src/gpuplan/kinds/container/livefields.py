@@ -86,14 +86,11 @@ def _resources(host: JsonObject) -> Fields:
 
 
 def _security(host: JsonObject) -> Fields:
-    privileged, pid = host.get("Privileged") is True, str(host.get("PidMode") or "")
-    unconfined = privileged or "host" in (pid, host.get("IpcMode"))
-    options = normal.security(texts(host.get("SecurityOpt")))
     return {
-        "privileged": privileged,
+        "privileged": host.get("Privileged") is True,
         "read_only": host.get("ReadonlyRootfs") is True,
-        "pid": pid,
-        "security_opt": [each for each in options if each != "label=disable" or not unconfined],
+        "pid": str(host.get("PidMode") or ""),
+        "security_opt": normal.security(texts(host.get("SecurityOpt"))),
     }
 
 

@@ -25,8 +25,9 @@ class Listener:
 
     @property
     def words(self) -> str:
-        """What it is called in a message."""
-        return f"The process {self.name} (pid {self.pid})" if self.pid else "A process"
+        """What it is called in a message; some write more than their name there."""
+        name = next(iter(self.name.split()), "")
+        return f"The process {name} (pid {self.pid})" if self.pid else "A process"
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,9 @@ def split_device(text: str) -> tuple[str, str]:
 
 def seconds(nanoseconds: int) -> str:
     """A duration as the plan file writes it."""
-    return f"{nanoseconds / 1e9:g}s"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    left = f"{rest / 1e9:g}s" if rest or not minutes else ""
+    return f"{minutes}m{left}" if minutes else left
 
 
 def _tmpfs_option(option: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.kinds.container.access import read_access
 from gpuplan.kinds.container.memory import Device, devices
 from gpuplan.kinds.container.node import Listener, Process, read_listeners, read_processes
+from gpuplan.kinds.container.podman import as_docker, is_podman, names
 from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
@@ -91,11 +92,13 @@ def read(snapshot: Snapshot) -> Observed:
     if probe.error is not None:
         return Observed(snapshot.node, gpus=gpus, error=probe.error)
     value = mapping(probe.value)
+    podman = is_podman(mapping(value.get("version")))
     try:
+        found = containers(probe.value)
         return Observed(
             node=snapshot.node,
-            containers=containers(probe.value),
-            images=tuple(map(_image, mappings(value.get("images")))),
+            containers=tuple(map(as_docker, found)) if podman else found,
+            images=tuple(_image(each, podman) for each in mappings(value.get("images"))),
             gpus=gpus,
             registry=_registry(snapshot),
             memory=devices(snapshot),
@@ -146,11 +149,12 @@ def _registry(snapshot: Snapshot) -> Mapping[str, Said]:
     }
 
 
-def _image(raw: JsonObject) -> Image:
+def _image(raw: JsonObject, podman: bool) -> Image:
+    tags, digests = texts(raw.get("RepoTags")), texts(raw.get("RepoDigests"))
     return Image(
         id=str(raw.get("Id") or ""),
-        tags=texts(raw.get("RepoTags")),
-        digests=texts(raw.get("RepoDigests")),
+        tags=names(tags) if podman else tags,
+        digests=names(digests) if podman else digests,
         config=mapping(raw.get("Config") or raw.get("ContainerConfig")),
         architecture=str(raw.get("Architecture") or ""),
     )

@@ -135,6 +135,9 @@ def _refuse(told: _Told) -> None:
             told.fault(key, "A namespace of another container", detail, "Use host, shareable, or a named network.")
     if stated.network == "host" and stated.ports:
         told.fault("ports", "Ports on the host's network", "With network: host nothing is published.", "Remove ports:.")
+    if stated.memory and (stated.shm_size or 0) > stated.memory:
+        detail = "What lies in shared memory counts as memory, so the container is killed before it is full."
+        told.fault("shm_size", "More shared memory than memory", detail, "Give it more memory.", Severity.WARNING)
     if stated.ready.http and not re.fullmatch(r"\d{1,5}(/[!-~]*)?", stated.ready.http):
         told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
     for each in objections(told.plan, told.placed):

@@ -13,7 +13,8 @@ from gpuplan.model.value import JsonObject
 _NONE = ("", "void", "none")
 _OLD_MIG = re.compile(r"^MIG-(GPU-[0-9a-f-]+)/(\d+)/(\d+)$")
 """The name of a MIG device before driver R470: GPU, GPU instance, compute instance."""
-_CDI = re.compile(r"^nvidia\.com/(?:gpu|mig)=(.+)$")
+_CDI = re.compile(r"^nvidia\.com/(?:gpu|mig)=(?:(?:gpu|mig)(?=\d))?(.+)$")
+"""A device by index is called 0, gpu0, 0:1 or mig0:1 (nvidia-ctk cdi generate --device-name-strategy)."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ _RULES = (
         "Check the name and the tag of the image, and that the node reaches its registry.",
     ),
     _rule(
-        r"denied|unauthorized|authentication required|no basic auth",
+        r"(^|[^n] )denied\b|unauthorized|authentication required|no basic auth",
         _REFUSED,
         "Log in to the registry where gpuplan runs (docker login), and check the name of the image.",
     ),
@@ -107,15 +107,15 @@ _RULES = (
         "Check from the node that the registry answers, its proxy settings, and its certificate.",
     ),
     _rule(
-        r"permission denied",
+        r"permission denied.*docker|docker.*permission denied",
         "The engine may not be used",
         "Put the user into the group docker, or set ansible_become: true in the inventory.",
     ),
 )
 
 
-def post_update(engine: docker.APIClient, container: str, body: JsonObject) -> None:
-    """POST /containers/ID/update; the SDK's own method knows no NanoCpus.
+def post_update(engine: docker.APIClient, container: str, body: JsonObject) -> bool:
+    """POST /containers/ID/update; the SDK's own method knows no NanoCpus. False where the engine has no such call.
 
     Raises:
         docker.errors.APIError: the engine refused.
@@ -125,10 +125,13 @@ def post_update(engine: docker.APIClient, container: str, body: JsonObject) -> N
 
     url = f"{engine.base_url}/v{engine.api_version}/containers/{container}/update"
     answer = engine.post(url, json=body, timeout=engine.timeout)
+    if answer.status_code in (404, 405) and answer.text.strip() in ("Not Found", "Method Not Allowed"):
+        return False  # Podman before 5 answers so; Docker's own 404 is JSON
     try:
         answer.raise_for_status()
     except HTTPError as fault:
         create_api_error_from_http_exception(fault)
+    return True
 
 
 @contextmanager

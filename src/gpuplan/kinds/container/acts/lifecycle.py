@@ -106,8 +106,16 @@ def update(container: str, making: Making) -> None:
         if current.name != making.name:
             rename(current, making.name, making.address, making.hands)
         policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        if body := {**limits(spec), **policy}:
-            post_update(engine, container, body)
+        body = {**limits(spec), **policy}
+        done = not body or post_update(engine, container, body)
+    if not done:
+        raise Problem(_fixed(making))
+
+
+def _fixed(making: Making) -> Diagnostic:
+    detail = f"{making.name}: the engine has no call to change limits or the restart policy of a container that exists."
+    fix = f"Replace it, with gpuplan apply PLAN -i INVENTORY --replace {making.address}; Podman can from version 5 on."
+    return Diagnostic("The engine cannot change a container in place", detail, fix, address=str(making.address))
 
 
 def remove(address: Address, hands: Hands) -> None:

@@ -15,6 +15,8 @@ from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.value import JsonObject
 
+_NO_CHECK = (None, "", "none")
+"""What engines say of the health of a container without a health check; the empty text is Podman's."""
 _OUTPUT = 200
 """Characters of what a health check said that are shown."""
 _EXEC_POLL = 0.05
@@ -96,7 +98,7 @@ def _exec(waiting: Waiting) -> str:
 def _health(waiting: Waiting, raw: JsonObject) -> str:
     health = mapping(mapping(raw.get("State")).get("Health"))
     status = health.get("Status")
-    if status in (None, "none"):
+    if status in _NO_CHECK:
         raise Problem(_without_check(waiting))
     if status == "healthy":
         return ""
@@ -107,7 +109,7 @@ def _health(waiting: Waiting, raw: JsonObject) -> str:
 
 def _steady(waiting: Waiting, raw: JsonObject) -> str:
     """Nothing was said of how it is ready: the health check that it has, or that it stays up."""
-    if mapping(mapping(raw.get("State")).get("Health")).get("Status") not in (None, "none"):
+    if mapping(mapping(raw.get("State")).get("Health")).get("Status") not in _NO_CHECK:
         return _health(waiting, raw)
     if waiting.seconds < waiting.steady:
         return "it has only just started"
@@ -125,6 +127,8 @@ def _ended_unseen(waiting: Waiting) -> str:
         processes = waiting.hands.docker().top(waiting.id).get("Processes")
     except APIError as error:
         return "" if error.status_code == 404 else "the engine lists no process of it"
+    except ValueError:  # an empty answer: Podman 4 has no list where it cannot run ps
+        return ""
     return "" if processes else "it has no process any more"
 
 

@@ -1,0 +1,41 @@
+"""Podman's compatible socket: what it says otherwise than Docker does, brought to Docker's form (seen with 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import mapping, mappings, texts
+from gpuplan.model.value import JsonObject
+
+_LOCAL = "localhost/"
+"""What it puts before the name of an image without a registry."""
+_OWN = ("container=podman", "container=oci", "TERM=xterm")
+"""Variables that it gives each container beside those that are stated; the host name is another."""
+
+
+def is_podman(version: JsonObject) -> bool:
+    """True where the answer to GET /version is Podman's."""
+    return any(each.get("Name") == "Podman Engine" for each in mappings(version.get("Components")))
+
+
+def names(said: Iterable[str]) -> tuple[str, ...]:
+    """Names of images without what Podman puts before them."""
+    return tuple(name.removeprefix(_LOCAL) for name in said)
+
+
+def as_docker(live: Live) -> Live:
+    """A container as Docker would say it."""
+    own = (*_OWN, f"HOSTNAME={live.config.get('Hostname')}", f"HOSTNAME={live.id[:12]}")
+    env = [line for line in texts(live.config.get("Env")) if line not in own]
+    host = dict(live.host_config)
+    for key, plain in (("PidMode", "private"), ("Runtime", "oci")):
+        if host.get(key) == plain:
+            host[key] = ""
+    return replace(
+        live,
+        image=live.image.removeprefix(_LOCAL),
+        config={**live.config, "Env": env, "Image": live.image.removeprefix(_LOCAL)},
+        host_config=mapping(host),
+    )
