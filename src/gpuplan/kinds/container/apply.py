@@ -49,6 +49,7 @@ def _take_away(step: Step, hands: Hands) -> Memory:
 
 def _stop(step: Step, hands: Hands) -> Memory:
     container = str(step.arguments["id"])
+    _begin(str(step.arguments.get("adopts", "")), step.address, hands)
     if (found := named(container, step.address, hands)) is not None:
         drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, hands)
         halt(found, step.address, hands)
@@ -96,7 +97,7 @@ def _in_turn(act: Callable[[Making], None], making: Making) -> Memory:
         act(making)
         return ()
     address, hands = making.address, making.hands
-    hands.remember(((address, {REPLACES: making.adopts}),))
+    _begin(making.adopts, address, hands)
     try:
         act(making)
     except ConnectionLost:
@@ -107,6 +108,11 @@ def _in_turn(act: Callable[[Making], None], making: Making) -> Memory:
             hands.remember(((address, None),))
         raise
     return ((address, None),)
+
+
+def _begin(adopts: str, address: Address, hands: Hands) -> None:
+    if adopts:
+        hands.remember(((address, {REPLACES: adopts}),))
 
 
 def _put_aside(container: Live, address: Address) -> bool:

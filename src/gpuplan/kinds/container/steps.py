@@ -108,7 +108,7 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
         wanted.address,
         Verb.UPDATE,
         f"stop container {wanted.address.name}",
-        {"id": live.id, "name": live.name, "drain": wanted.spec.drain},
+        {"id": live.id, "name": live.name, "drain": wanted.spec.drain, **_adopts(wanted)},
         uses=(image_address(node, wanted.spec.image), *repository),
         releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
         frees=(wanted.address, *_ports(node, held)),
@@ -146,8 +146,11 @@ def _arguments(wanted: Wanted) -> dict[str, Json]:
         part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
     }
     cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
-    adopts: dict[str, Json] = {"adopts": wanted.adopts} if wanted.adopts else {}
-    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **adopts}
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
+
+
+def _adopts(wanted: Wanted) -> dict[str, Json]:
+    return {"adopts": wanted.adopts} if wanted.adopts else {}
 
 
 def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:

@@ -19,14 +19,15 @@ from gpuplan.model.resource import Circumstances
 
 
 def strangers(
-    observed: Observed, circumstances: Circumstances, welcome: Mapping[str, Set[Address]]
+    observed: Observed, circumstances: Circumstances, welcome: Mapping[str, Set[Address]], told: Set[str]
 ) -> Iterator[Unmanaged]:
     """All of them, each with what it sees of the plan file's GPUs.
 
-    `welcome` are those that are as the plan file wants them, by id, with the GPUs and slices that it gives them.
+    `welcome` are those that are as the plan file wants them, by id, with the GPUs and slices that it gives them; `told`
+    are ids of those that are told of elsewhere.
     """
     for live in observed.containers:
-        if live.plan != circumstances.plan:
+        if live.plan != circumstances.plan and live.id not in told:
             given = welcome.get(live.id)
             sees = tuple(each for each in intrudes(live, observed, circumstances) if each not in (given or ()))
             address = Address(observed.node, "container", live.name)
