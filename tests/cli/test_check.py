@@ -20,7 +20,8 @@ GROUPS = "instance_group [ { kind: KIND_GPU gpus: [ 6 ] } ]"
 def models(tmp_path: Path) -> Path:
     """Two models: one that is right everywhere, one that wants a seventh GPU."""
     files = {"fine/config.pbtxt": f'backend: "python" {IO}', "fine/1/model.py": PYTHON}
-    wants = {"wants/config.pbtxt": f'backend: "onnxruntime"\n{GROUPS}\n', "wants/1/model.onnx": "x"}
+    config = f'backend: "onnxruntime" max_batch_size: 1 {IO}\n{GROUPS}\n'
+    wants = {"wants/config.pbtxt": config, "wants/1/model.onnx": "x"}
     write(tmp_path / "models", files | wants)
     return tmp_path / "models"
 

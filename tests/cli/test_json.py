@@ -10,6 +10,7 @@ from gpuplan.cli.voice import as_json_text
 from gpuplan.views import json as documents
 from gpuplan.views import json_parts as parts
 from gpuplan.views.json_change_set import change_set as save
+from gpuplan.views.json_smoke import document as smoked
 from tests.views import values
 from tests.views.values import change_set_of
 
@@ -24,11 +25,12 @@ def keys(value: object) -> set[str]:
 
 
 def test_every_field_is_documented() -> None:
-    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]*)`", DOCS.read_text()))))
+    named = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]*)`", DOCS.read_text()))))
     for document in (
         save(CHANGES),
         documents.outcomes(CHANGES, values.OUTCOMES + values.NOT_CONVERGED),
         documents.report(values.REPORT),
+        smoked("prod", values.PROOFS),
     ):
         assert keys(json.loads(as_json_text(document))) - named == set()
 

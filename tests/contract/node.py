@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 from gpuplan.model.inventory import Host
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import Question, Session
+from tests.contents import bring, content_of
 
 PLAN = "contract"
 START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
@@ -78,7 +78,7 @@ class Node:
                 continue
             data = text.encode()
             digests[path] = hashlib.sha256(data).hexdigest()
-            self.session.send(digests[path], len(data), io.BytesIO(data))
+            bring(self.session, content_of(data))
         self.session.agent(
             "repository.switch", plan=PLAN, container="triton", model=model, content=content, files=digests
         )

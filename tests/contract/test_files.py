@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+from contextlib import nullcontext
 
 import pytest
 
+from gpuplan.model.content import Content
 from gpuplan.model.diagnostic import Refused
+from gpuplan.reach.session import Session
+from tests.contents import bring, content_of
 from tests.contract.node import PLAN, Node
 
 OWNER = {"run": "r1", "who": "me@here", "since": "2026-01-01T00:00:00Z", "pid": 4711}
@@ -25,14 +29,61 @@ def code(node: Node, operation: str, **arguments: object) -> str:
 
 def test_content_arrives_whole_and_once(node: Node) -> None:
     data = bytes(range(256)) * 4096
-    assert node.session.agent("blob.missing", digests=[digest(data)]) == {"missing": [digest(data)]}
-    node.session.send(digest(data), len(data), io.BytesIO(data))
-    assert node.session.agent("blob.missing", digests=[digest(data)]) == {"missing": []}
+    assert missing(node.session, data) == {digest(data): 0}
+    assert sum(bring(node.session, content_of(data), content_of(b"small"))) == len(data) + 5
+    assert missing(node.session, data) == {}
     with pytest.raises(Refused) as refused:
-        node.session.send("0" * 64, 4, io.BytesIO(b"else"))
+        bring(node.session, content_of(b"else", "0" * 64))
     assert refused.value.code == "corrupt"
-    assert node.session.agent("blob.missing", digests=["0" * 64]) == {"missing": ["0" * 64]}
-    assert node.session.agent("blob.collect") == {"removed": 1, "bytes": len(data)}
+    other = node.reopened()
+    try:
+        assert other.agent("blob.collect") == {"removed": 2, "bytes": len(data) + 5}
+    finally:
+        other.close()
+
+
+def missing(session: Session, data: bytes) -> object:
+    return session.agent("blob.missing", digests=[digest(data)])["arrived"]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_cut_off_is_gone_on_with_and_what_is_damaged_is_sent_again(node: Node, damaged: bool) -> None:
+    data = bytes(range(256)) * 4096
+    half = len(data) // 2
+    before = bytes(len(data)) if damaged else data
+
+    class Cut(Exception):
+        pass
+
+    class Reader(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() >= half:
+                raise Cut
+            return super().read(min(half, size or 0))
+
+    other = node.reopened()
+    try:
+        with pytest.raises(Cut):
+            bring(other, Content(digest(data), len(data), lambda: nullcontext(Reader(before))))
+    finally:
+        other.close()
+    assert missing(node.session, data) == {digest(data): half}
+    assert bring(node.session, content_of(data)) == [half, *([-half, len(data)] if damaged else [half])]
+    assert missing(node.session, data) == {}
+
+
+def test_the_files_before_come_back(node: Node) -> None:
+    arguments = {"plan": PLAN, "container": "triton", "model": "a"}
+    node.write_model("a", {"1/x": "one"}, "1" * 64)
+    assert code(node, "repository.restore", **arguments) == "not_found"
+    node.write_model("a", {"1/x": "two"}, "2" * 64)
+    assert node.session.agent("repository.restore", **arguments) == {"content": "1" * 64}
+    found = node.ask("repository")["repository"]["repositories"]["triton"]["models"]["a"]
+    assert found["content"] == "1" * 64
+    assert found["files"]["1/x"]["sha256"] == digest(b"one")
+    node.write_model("a", {"1/x": "two"}, "2" * 64)
+    node.session.agent("repository.settle", **arguments)
+    assert code(node, "repository.restore", **arguments) == "not_found"
 
 
 def test_a_repository_from_beginning_to_end(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -312,6 +313,32 @@ def test_versions_of_a_policy(node: Node) -> None:
         "all": ["1", "10", "2"],
         "some": ["1"],
     }
+
+
+def test_a_config_that_a_load_gives_goes_with_an_unload(node: Node) -> None:
+    node.start_triton()
+    node.write_model("a", {**python(), "2/model.py": python()["1/model.py"]})
+    load(node, "a")
+    with node.triton() as client:
+        told = client.get_model_config("a")
+        given = json.dumps({**told, "max_batch_size": 2, "version_policy": {"all": {}}})
+        for _ in range(2):
+            client.load_model("a", config=given)
+            assert client.get_model_config("a")["max_batch_size"] == 2
+            assert node.index() == {"a": READY}
+            assert [one["version"] for one in client.get_model_repository_index()] == ["1", "2"]
+        client.load_model("a")
+        assert client.get_model_config("a")["max_batch_size"] == 2
+        assert failed(lambda: client.load_model("a", config='{"bogus": 1}')) == (
+            "500",
+            "failed to load 'a', failed to poll from model repository",
+        )
+        assert client.get_model_config("a")["max_batch_size"] == 2
+    unload(node, "a")
+    until(lambda: node.index() == {"a": UNLOADED})
+    load(node, "a")
+    with node.triton() as client:
+        assert client.get_model_config("a") == told
 
 
 def test_a_server_that_does_not_start(node: Node) -> None:

@@ -14,6 +14,7 @@ def told(comparison: Comparison) -> dict[str, Any]:
         changes={change.address.name: _change(change) for change in comparison.changes},
         unmanaged=[f"{each.address.name}: {each.what}" for each in comparison.unmanaged],
         unknown={each.address.name: each.diagnostic.detail for each in comparison.unknown},
+        impossible=[f"{each.summary}: {each.detail} {each.fix}" for each in comparison.diagnostics],
     )
 
 

@@ -23,6 +23,7 @@ class Node:
         self.gpus = FakeNvml()
         self.engine_answers: dict[str, object] = {}
         self.triton_answers: dict[str, object] = {}
+        self.directories: dict[str, list[str] | Exception] = {}
         self.open_by: dict[int, list[int]] | Exception = {}
         self.ran: list[tuple[str, ...]] = []
         self.program: Callable[[tuple[str, ...]], tuple[int, str]] = lambda argv: (127, f"no {argv[0]}")
@@ -35,6 +36,12 @@ class Node:
 
     def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
         return _scripted(self.triton_answers, f"{address} {method} {path}")
+
+    def folders(self, path: str) -> list[str]:
+        found = self.directories[path]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def host(self) -> dict[str, object]:
         return {"hostname": "here", "uid": 0}

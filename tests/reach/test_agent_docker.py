@@ -103,6 +103,30 @@ def test_a_server_tells_its_models(running: Asking) -> None:
     ]
 
 
+def served(asking: Asking, **more: object) -> dict[str, object]:
+    """The server's entry where it serves a directory of the node."""
+    found = {**FOUND, "Mounts": [{"Source": "/mnt/models", "Destination": "/repository"}], **more}
+    asking.node.engine_answers[f"/containers/{ID}/json"] = found
+    (server,) = asking.value("triton")["servers"]
+    return dict(server)
+
+
+def test_a_directory_that_it_serves_is_listed(running: Asking) -> None:
+    running.node.directories["/mnt/models"] = ["a", "b"]
+    assert served(running)["repository"] == {"path": "/mnt/models", "models": ["a", "b"]}
+    assert "repository" not in served(running, Config={"Labels": {}})
+
+
+def test_a_directory_that_cannot_be_listed_hides_nothing_else(running: Asking) -> None:
+    running.node.directories["/mnt/models"] = PermissionError(13, "Permission denied")
+    server = served(running)
+    assert server["repository"] == {
+        "path": "/mnt/models",
+        "error": {"code": "no_permission", "text": "[Errno 13] Permission denied"},
+    }
+    assert server["index"] == HEALTHY["POST /v2/repository/index"]
+
+
 def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
     running.node.engine_answers["/info"] = (500, {"message": "x" * 100_000})
     running.node.triton_answers["127.0.0.1:8100 GET /v2"] = (500, {"error": "x" * 100_000})

@@ -1,5 +1,6 @@
 """The record, the journal and the lock."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -58,16 +59,19 @@ def test_a_full_disk_is_told_and_leaves_the_old(asking: Asking, monkeypatch: pyt
         os.write(descriptor, content[:5])
         raise OSError(28, "No space left on device")
 
-    for module in ("files", "record", "blobs"):
+    for module in ("files", "record", "blobs", "incoming"):
         monkeypatch.setattr(f"gpuplan.reach.agent.{module}.write_all", full)
     assert asking.refused("record.write", plan="prod", record={"run": "new"}) == "disk_full"
     assert asking.refused("journal.append", plan="prod", entries=[{"run": "new"}]) == "disk_full"
     assert asking.refused("blob.put", b"x", digest="a" * 64, size=1, offset=0, last=True) == "disk_full"
+    small = hashlib.sha256(b"x").hexdigest()
+    assert asking.refused("blob.pack", b"x", contents={small: 1}) == "disk_full"
+    assert os.listdir(Path(asking.node.root, "blobs/incoming")) == []
     monkeypatch.undo()
     assert asking.value("record") == {"run": "old"}
     assert Path(asking.node.root, "plans/prod/journal.jsonl").read_text() == '{"run": "old"}\n'
     assert sorted(os.listdir(Path(asking.node.root, "plans/prod"))) == ["journal.jsonl", "record.json"]
-    assert os.listdir(Path(asking.node.root, "blobs")) == []
+    assert os.listdir(Path(asking.node.root, "blobs")) == ["incoming"]
 
 
 def test_a_file_is_replaced_whole_whatever_the_umask(tmp_path: Path) -> None:

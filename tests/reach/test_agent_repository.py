@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from gpuplan.reach.agent import paths
 from gpuplan.reach.agent.failure import Failure
 from tests.reach.conftest import Asking, Node
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=12).filter(
-    lambda name: name not in (".", "..")
-)
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="/\x7f", min_codepoint=32), min_size=1, max_size=12
+).filter(lambda name: name not in (".", ".."))
 FILES = st.dictionaries(NAMES, st.binary(max_size=30), min_size=1, max_size=4)
 
 
@@ -46,8 +45,11 @@ def test_the_new_directory_takes_the_place_of_the_old_one(asking: Asking) -> Non
     asking.switch("m", {"1/model.py": b"two"}, content="2" * 64)
     here = repository(asking)
     assert os.readlink(here / "models/m") == "../versions/m.222222222222.2"
-    assert sorted(os.listdir(here / "versions")) == ["m.222222222222.2", "m.222222222222.2.content"]
     assert (here / "models/m/1/model.py").read_bytes() == b"two"
+    assert (here / "previous/m/1/model.py").read_bytes() == b"one"
+    asking.ok("repository.settle", plan="prod", container="triton", model="m")
+    assert sorted(os.listdir(here / "versions")) == ["m.222222222222.2", "m.222222222222.2.content"]
+    assert os.listdir(here / "previous") == []
 
 
 def test_a_server_under_any_user_can_read_it(asking: Asking) -> None:
@@ -94,7 +96,7 @@ def test_what_was_put_there_by_hand_is_told_and_not_followed(asking: Asking) -> 
     (repository(asking) / "models/m/out").symlink_to("/etc")
     os.mkfifo(repository(asking) / "models/m/pipe")
     assert manifest(asking)["files"]["out"] == {"link": "/etc"}
-    assert "pipe" not in manifest(asking)["files"]
+    assert manifest(asking)["files"]["pipe"] == {"odd": "pipe"}
     (repository(asking) / "models/foreign").mkdir()
     assert manifest(asking, "foreign") == {"content": None, "files": {}}
 
@@ -156,11 +158,32 @@ def test_a_path_that_is_let_through_stays_inside(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/", "..", "../a", "a/../../b", "/etc/passwd", "a//b", "./a", "a/..", "a\0b", "a/" + "b" * 256]
+    "path",
+    [
+        "",
+        "/",
+        "..",
+        "../a",
+        "a/../../b",
+        "/etc/passwd",
+        "a//b",
+        "./a",
+        "a/..",
+        "a\0b",
+        "a/" + "b" * 256,
+        "a\nb",
+        "\x1b[2J",
+        "\udcff",
+    ],
 )
 def test_a_path_that_escapes_is_refused(path: str) -> None:
     with pytest.raises(Failure, match="not a path"):
         paths.checked_file(path)
+
+
+def test_a_path_that_is_too_long_for_the_system_is_refused() -> None:
+    with pytest.raises(Failure, match="not a path"):
+        paths.checked_file("/".join(["a" * 200] * 20))
 
 
 def test_a_file_that_is_also_a_directory_is_refused_and_leaves_nothing(asking: Asking) -> None:
@@ -187,27 +210,12 @@ def test_a_switch_is_newer_than_what_was_there(asking: Asking) -> None:
     assert os.stat(repository(asking) / "models/m/").st_mtime_ns > before
 
 
-def test_a_hash_is_kept_until_the_file_moves(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    asking.switch("m", {"a": b"one"})
-    kept = Path(asking.node.root, "plans/prod/hashes.json")
-    right = manifest(asking)["files"]["a"]["sha256"]
-    assert not kept.exists()  # the file was written this instant and may change again within the same time stamp
-    later = time.time_ns() + 10**10
-    monkeypatch.setattr("gpuplan.reach.agent.manifest.time.time_ns", lambda: later)
-    assert manifest(asking)["files"]["a"]["sha256"] == right
-    kept.write_text(kept.read_text().replace(right, "kept"))
-    assert manifest(asking)["files"]["a"]["sha256"] == "kept"
-    (repository(asking) / "models/m/a").write_bytes(b"two")
-    assert manifest(asking)["files"]["a"]["sha256"] not in ("kept", right)
-    kept.write_text("{")
-    assert manifest(asking)["files"]["a"]["size"] == 3
-
-
 @pytest.mark.parametrize("unreadable", ["models/m", "models/m/1", "models/m/1/deep", "models"])
-def test_a_directory_that_cannot_be_listed_is_not_empty(
+def test_a_directory_that_cannot_be_listed_is_not_empty_and_hides_no_other(
     asking: Asking, monkeypatch: pytest.MonkeyPatch, unreadable: str
 ) -> None:
     asking.switch("m", {"1/deep/a": b"one"})
+    asking.switch("n", {"1/deep/a": b"one"})
     damaged = os.path.realpath(repository(asking) / unreadable)
 
     def failing(kind: str) -> None:
@@ -222,7 +230,11 @@ def test_a_directory_that_cannot_be_listed_is_not_empty(
 
     failing("scandir")
     failing("listdir")
-    error = asking.probe("repository")["error"]
+    if unreadable == "models":
+        error = asking.probe("repository")["error"]
+    else:
+        error = manifest(asking)["error"]
+        assert list(manifest(asking, "n")["files"]) == ["1/deep/a"]
     assert error["code"] == "unexpected"
     assert "Input/output error" in error["text"]
 
@@ -239,10 +251,12 @@ def test_blobs_that_cannot_be_listed_are_not_said_to_be_collected(
     assert asking.refused("blob.collect") == "unexpected"
 
 
-def test_a_link_that_leads_nowhere_has_no_files(asking: Asking) -> None:
+def test_a_link_that_leads_nowhere_of_ours_has_no_files(asking: Asking) -> None:
     asking.switch("m", {"a": b"one"})
-    for name in ("lost", "file"):
+    for name in ("lost", "file", "elsewhere"):
         (repository(asking) / "models" / name).symlink_to(f"../{name}")
     (repository(asking) / "file").write_text("x")
-    assert manifest(asking, "lost") == {"content": None, "files": {}}
-    assert manifest(asking, "file") == {"content": None, "files": {}}
+    (repository(asking) / "elsewhere").mkdir()
+    (repository(asking) / "elsewhere/secret").write_text("x")
+    for name in ("lost", "file", "elsewhere"):
+        assert manifest(asking, name) == {"content": None, "files": {}}

@@ -35,6 +35,17 @@ def test_other_cgroups_name_none(line: str) -> None:
     assert CONTAINER.search(line) is None
 
 
+def test_folders_of_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b", "a", ".git"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    assert World().folders(str(tmp_path)) == ["a", "b"]
+    monkeypatch.setattr(world, "MOST_FOLDERS", 1)
+    with pytest.raises(Failure) as caught:
+        World().folders(str(tmp_path))
+    assert caught.value.code == "too_large"
+
+
 def test_a_process_by_its_number() -> None:
     found = World().process(os.getpid())
     assert found["name"].startswith("python") or found["name"] == "pytest"

@@ -1,7 +1,6 @@
 """Sessions over SSH against a server in this process: what works, and every way in which it does not."""
 
 import hashlib
-import io
 import os
 import shutil
 import socket
@@ -20,6 +19,7 @@ from gpuplan.reach import bundle, conversation, sshconfig, transport
 from gpuplan.reach.channels import MOST
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import PROBES, Question, Session
+from tests.contents import bring, content_of
 from tests.reach.ssh_server import SshServer, echo_server
 
 OWNER = {"run": "r1", "who": "ops@bastion", "since": "2026-11-30T09:00:00Z", "pid": 1}
@@ -117,14 +117,14 @@ def test_one_question_is_answered_whole(session: Session) -> None:
 def test_content_arrives_in_pieces_and_is_checked(session: Session) -> None:
     content = os.urandom(9_000_000)
     digest = hashlib.sha256(content).hexdigest()
-    session.send(digest, len(content), io.BytesIO(content))
-    assert session.agent("blob.missing", digests=[digest]) == {"missing": []}
+    bring(session, content_of(content))
+    assert session.agent("blob.missing", digests=[digest])["missing"] == []
     with pytest.raises(Refused) as caught:
-        session.send("0" * 64, 3, io.BytesIO(b"abc"))
+        bring(session, content_of(b"abc", "0" * 64))
     assert caught.value.code == "corrupt"
     empty = hashlib.sha256(b"").hexdigest()
-    session.send(empty, 0, io.BytesIO(b""))
-    assert session.agent("blob.missing", digests=[empty]) == {"missing": []}
+    bring(session, content_of(b""))
+    assert session.agent("blob.missing", digests=[empty])["missing"] == []
 
 
 def test_what_the_agent_refuses_keeps_the_session(session: Session) -> None:

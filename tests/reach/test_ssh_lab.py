@@ -1,7 +1,5 @@
 """Sessions with real nodes: OpenSSH, sudo, NVML's C interface and a Docker engine."""
 
-import hashlib
-import io
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from gpuplan.model.inventory import Host
 from gpuplan.reach import transport
 from gpuplan.reach.connect import connect
 from gpuplan.reach.session import PROBES, Question, Session
+from tests.contents import bring, content_of
 from tests.lab.fixtures import Lab
 
 pytestmark = pytest.mark.lab
@@ -173,8 +172,8 @@ def test_the_lock_excludes_a_second_session_and_falls_with_the_connection(lab: L
 
 def test_content_is_brought_and_switched(session: Session) -> None:
     digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
-    assert session.agent("blob.missing", digests=[digest]) == {"missing": [digest]}
-    session.send(digest, 5, io.BytesIO(b"hello"))
+    assert session.agent("blob.missing", digests=[digest])["missing"] == [digest]
+    bring(session, content_of(b"hello"))
     place = {"plan": "prod", "container": "triton", "model": "m"}
     session.agent("repository.switch", content="c" * 64, files={"1/model.py": digest}, **place)
     told_of = session.ask(Question("prod", ["repository"])).probe("repository").value
@@ -282,7 +281,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(lab: Lab, session: 
         session.agent("record.write", plan="prod", record={"run": "old"})
         content = bytes(1 << 20)
         with pytest.raises(Refused) as caught:
-            session.send(hashlib.sha256(content).hexdigest(), len(content), io.BytesIO(content))
+            bring(session, content_of(content))
         assert caught.value.code == "disk_full"
         with pytest.raises(Refused) as caught:
             session.agent("record.write", plan="prod", record={"run": "n" * (1 << 19)})

@@ -34,7 +34,27 @@ def test_mounts_lead_into_the_root(machine: Machine) -> None:
     assert machine.inside(mounted, "/else") is None
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "/there/out/passwd", "/there/../../../etc/passwd"])
+def test_what_lies_elsewhere_is_on_a_disk_of_its_own(machine: Machine) -> None:
+    mounted = container(("/mnt/models", "/repository"))
+    assert machine.inside(mounted, "/repository/a") == machine.root / "disk/mnt/models/a"
+    assert machine.file("/etc/passwd") == machine.root / "disk/etc/passwd"
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("s3://models/prod", "s3/models/prod"),
+        ("s3://https://host:9000/models/prod", "s3/models/prod"),
+        ("gs://models", "gs/models"),
+        ("as://account/box/prod", "as/account/box/prod"),
+    ],
+)
+def test_a_bucket_is_a_directory_of_its_own(machine: Machine, address: str, path: str) -> None:
+    assert machine.inside(container(), address) == machine.root / "buckets" / path
+    assert machine.inside(container(), f"{address}/{'../' * 9}out") is None
+
+
+@pytest.mark.parametrize("path", ["/there/out/passwd", "/there/../../../etc/passwd"])
 def test_nothing_outside_is_read(machine: Machine, path: str) -> None:
     mounted = container(("/etc", "/etc"), (f"{machine.root}/models", "/there"))
     assert machine.inside(mounted, path) is None

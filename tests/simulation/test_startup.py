@@ -8,6 +8,7 @@ import pytest
 
 from gpuplan.catalog.triton import release_of
 from gpuplan.simulation.session import SimulatedSession
+from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.triton.options import BadOption, parse_options
 from tests.contract.models import RAISES, python
 from tests.contract.node import Node
@@ -86,11 +87,23 @@ def test_a_broken_model_is_borne_when_told(connected: Open) -> None:
     assert (index["good"][0], index["bad"][0]) == ("READY", "UNAVAILABLE")
 
 
-def test_inference_is_not_simulated(connected: Open) -> None:
+def test_generation_is_not_simulated(connected: Open) -> None:
     session = connected(host(images=[IMAGE]))
     serve(session, {"a": python()}, *EXPLICIT)
-    status, body = session.reached("127.0.0.1", 8000, "POST", "/v2/models/a/infer", b"{}")
-    assert (status, body) == (501, b'{"error":"a simulated server does not infer"}')
+    answer = session.reached("127.0.0.1", 8000, "POST", "/v2/models/a/generate", b"{}")
+    assert (answer.status, answer.body) == (501, b'{"error":"a simulated server does not generate"}')
+
+
+def test_inferences_fail_and_hang_as_they_are_told(connected: Open) -> None:
+    faults = [{"infer": "bad", "says": "out of memory"}, {"infer": "slow", "hangs": True}]
+    session = connected(host(images=[IMAGE], faults=faults))
+    serve(session, {"a": python(), "bad": python(), "slow": python()}, *EXPLICIT)
+    body = b'{"inputs":[{"name":"IN","shape":[1,1],"datatype":"FP32","data":[1]}]}'
+    answer = session.reached("127.0.0.1", 8000, "POST", "/v2/models/bad/infer", body)
+    assert (answer.status, answer.body) == (500, b'{"error":"out of memory"}')
+    with pytest.raises(NeverAnswers):
+        session.reached("127.0.0.1", 8000, "POST", "/v2/models/slow/versions/1/infer", body)
+    assert session.reached("127.0.0.1", 8000, "POST", "/v2/models/a/infer", body).status == 200
 
 
 @pytest.mark.parametrize(

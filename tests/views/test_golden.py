@@ -13,6 +13,7 @@ from gpuplan.views.changes import change_set
 from gpuplan.views.diagnostics import diagnostics
 from gpuplan.views.findings import report
 from gpuplan.views.outcomes import outcomes
+from gpuplan.views.smoke import page as smoke
 from tests.views import values
 from tests.views.values import change_set_of, drawn
 
@@ -22,6 +23,8 @@ PAGES = {
     "change-set-doubts": lambda: change_set(change_set_of(values.QUIET, values.UNREAD_NODE, values.FAULTY)),
     "no-changes": lambda: change_set(change_set_of(values.QUIET, NodeChanges("gpu-t3"))),
     "nothing-to-destroy": lambda: change_set(change_set_of(values.QUIET, destroy=True)),
+    "smoke": lambda: smoke(values.PROOFS),
+    "smoke-once": lambda: smoke(values.PROVED_ONCE),
     "outcomes": lambda: outcomes(values.OUTCOMES),
     "outcomes-done": lambda: outcomes(values.OUTCOMES[1:2]),
     "outcomes-brief": lambda: outcomes(values.OUTCOMES, brief=True),

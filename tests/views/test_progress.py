@@ -7,7 +7,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from gpuplan.model.event import Asked, Asking, StepEnded, StepProgress, StepStarted
+from gpuplan.model.event import Amount, Asked, Asking, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status, StepOutcome
 from gpuplan.views.progress import LiveProgress, PlainProgress
 
@@ -36,6 +36,36 @@ def test_words_from_inside_a_step_are_said_now_and_then() -> None:
     for text in ("pulling 1 %", "pulling 43 %", "pulling 44 %"):
         progress(StepProgress("gpu-a1", "s", text))
     assert out.getvalue().splitlines()[1:] == ["gpu-a1: … pulling 43 %"]
+
+
+def amount(done: int, total: int = 300 * 2**20) -> StepProgress:
+    return StepProgress("gpu-a1", "s", "sending m", Amount(done * 2**20, total))
+
+
+def test_an_amount_is_a_line_for_each_tenth_and_not_more_often_than_each_second() -> None:
+    out = StringIO()
+    now = iter([0.0, 2.0, 3.0, 3.2, 3.5, 3.6])
+    progress = PlainProgress(console(out), clock=lambda: next(now))
+    progress(STARTED)
+    for done in (0, 31, 59, 90, 300):
+        progress(amount(done))
+    assert out.getvalue().splitlines()[1:] == [
+        "gpu-a1: … sending m: 10 %, 31 of 300 MiB",
+        "gpu-a1: … sending m: 100 %, 300 of 300 MiB",
+    ]
+
+
+def test_an_amount_is_a_bar_in_the_picture() -> None:
+    with LiveProgress(console(StringIO(), terminal=True)) as progress:
+        progress._console.width = 120
+        progress(STARTED)
+        for event, told in (
+            (amount(126), "████████░░░░░░░░░░░░ 42 %, 126 of 300 MiB"),
+            (amount(0, 5), "░░░░░░░░░░░░░░░░░░░░ 0 %, 0 of 5 bytes"),
+            (amount(0, 0), "████████████████████ 100 %, 0 of 0 bytes"),
+        ):
+            progress(event)
+            assert told in str(progress._picture().renderables[0])
 
 
 def test_the_live_picture_names_each_node_at_work() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Location, Severity
 from gpuplan.model.finding import Drift, NodeFindings, Report
 from gpuplan.model.outcome import NodeOutcome, Status, StepOutcome
+from gpuplan.model.proof import NodeProofs, Proof
 from gpuplan.model.value import Later
 from gpuplan.views.page import Page
 from gpuplan.views.terminal import draw
@@ -194,3 +196,28 @@ MANY = (
     FAULTY,
     *(NodeChanges(f"cpu-{number}") for number in range(2)),
 )
+
+SILENT = Diagnostic("A model does not answer as it should", "Version 1 of tokenizer was asked: no answer within 30 s.")
+PROVED = Proof(
+    Address("gpu-a1", "model", "triton-cls/classifier"),
+    2,
+    "http",
+    "none",
+    400,
+    8,
+    tuple(n / 1e5 for n in range(400)),
+    2.5,
+)
+PROOFS = (
+    NodeProofs(
+        "gpu-a1",
+        (
+            PROVED,
+            replace(PROVED, version=1, latencies=PROVED.latencies[:3], diagnostics=(SILENT,)),
+            Proof(Address("gpu-a1", "model", "triton-cls/tokenizer"), 1, "http", "none", 8, 8, diagnostics=(SILENT,)),
+            Proof(Address("gpu-a1", "model", "triton-cls/away"), None, diagnostics=(SILENT,)),
+        ),
+    ),
+    NodeProofs("gpu-h1", unread=(replace(UNREACHABLE, address="gpu-h1"),)),
+)
+PROVED_ONCE = (NodeProofs("gpu-a1", (replace(PROVED, requests=1, concurrency=1, latencies=(0.0123,), seconds=0.013),)),)

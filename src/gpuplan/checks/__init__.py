@@ -4,6 +4,7 @@ Pure: a repository is values, and nothing is asked or changed but files beside t
 """
 
 from gpuplan.checks.check import Check, Effect
+from gpuplan.checks.complete import lacking
 from gpuplan.checks.repository import Device, Repository, Server, Subject
 from gpuplan.checks.run import CHECKS, Silence, Verdict, judge, known_check
 
@@ -19,4 +20,5 @@ __all__ = [
     "Verdict",
     "judge",
     "known_check",
+    "lacking",
 ]

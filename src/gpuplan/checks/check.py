@@ -19,6 +19,7 @@ class Effect(enum.Enum):
     KILLS = "the load ends the whole server"
     STOPS = "the server does not start"
     WRONG = "it loads, and serves wrong or fails when it is used"
+    LATE = "it loads, later than it could"
     IGNORED = "it loads, and what was stated has no effect"
 
 

@@ -6,7 +6,7 @@ from gpuplan.catalog import modelconfig
 from gpuplan.catalog.backends import BACKENDS, missing_in
 from gpuplan.checks.check import Check, Effect, Family, Findings
 from gpuplan.checks.repository import PLATFORMS, Repository, Subject, listed, objects, text
-from gpuplan.model.diagnostic import Severity
+from gpuplan.model.diagnostic import Diagnostic, Severity
 
 NAME = Check("model-name", "A model's config has another name", Effect.REFUSED)
 YOUNG = Check("field-release", "A field that this Triton does not know", Effect.REFUSED)
@@ -15,10 +15,15 @@ PLATFORM = Check("platform", "A platform that is none", Effect.REFUSED)
 PAIR = Check("platform-backend", "Platform and backend do not fit", Effect.REFUSED)
 UNKNOWN = Check("backend-unknown", "A backend that is not known", Effect.REFUSED, Severity.WARNING)
 ABSENT = Check("backend-not-in-image", "A backend that the image does not have", Effect.REFUSED)
+RUNTIME = Check("backend-runtime", "A runtime that the backend does not have", Effect.REFUSED)
 AGENT = Check("repository-agent", "A repository agent must be in the image", Effect.REFUSED, Severity.WARNING)
 
 _STRICT = set(PLATFORMS.values())
 """Backends whose platform, where one is stated, must be theirs."""
+
+
+_WRITTEN_IN_PYTHON = ("model.py",)
+"""The runtime of backends that are Python code, such as vllm, and pytorch for PyTorch 2 (README of pytorch_backend)."""
 
 
 def _name(subject: Subject, _: Repository) -> Findings:
@@ -73,8 +78,12 @@ def _in_image(subject: Subject, repository: Repository) -> Findings:
     if (why := missing_in(server.image, server.release, backend)) is not None:
         yield ABSENT.at(where, f"{subject.name} wants the backend {backend}: {why}.", "Use an image that has it.")
     own = f"libtriton_{backend}.so"
-    carried = own in subject.files or any(f"{version}/{own}" in subject.files for version in subject.versions)
-    if backend in BACKENDS or carried:
+    runtime = text(subject.config.get("runtime")) or own
+    if _carries(subject, runtime):
+        return
+    if backend in BACKENDS:
+        if runtime not in (own, *_WRITTEN_IN_PYTHON) or (runtime != own and backend == "python"):
+            yield _foreign(subject, runtime, own)
         return
     near = modelconfig.nearest(backend, BACKENDS)
     yield UNKNOWN.at(
@@ -82,6 +91,24 @@ def _in_image(subject: Subject, repository: Repository) -> Findings:
         f"{subject.name} wants the backend {backend}, which none of Triton's images has{near}.",
         f"Correct the name, or bring {own} in the image or beside the model.",
         Severity.ERROR if near else None,
+    )
+
+
+def _carries(subject: Subject, library: str) -> bool:
+    """True where the library of a backend lies where Triton looks first: in a version, or beside the versions.
+
+    It looks there for shared objects alone, not for the code of a backend that is written in Python.
+    """
+    return library.endswith(".so") and any(
+        path in subject.files for path in (library, *(f"{version}/{library}" for version in subject.versions))
+    )
+
+
+def _foreign(subject: Subject, runtime: str, own: str) -> Diagnostic:
+    return RUNTIME.at(
+        subject.where("runtime"),
+        f"{subject.name} wants the library {runtime}, and the {subject.backend} backend of Triton's images is {own}.",
+        f"Take runtime out, or bring {runtime} beside the model.",
     )
 
 
@@ -95,4 +122,6 @@ def _agents(subject: Subject, _: Repository) -> Findings:
         )
 
 
-FAMILY = Family((NAME, YOUNG, MISSING, PLATFORM, PAIR, UNKNOWN, ABSENT, AGENT), (_name, _young, _backend, _agents))
+FAMILY = Family(
+    (NAME, YOUNG, MISSING, PLATFORM, PAIR, UNKNOWN, ABSENT, RUNTIME, AGENT), (_name, _young, _backend, _agents)
+)

@@ -56,6 +56,8 @@ class Server:
     """Options of `tritonserver` without their dashes → the values given."""
     flags_are_checked: bool = False
     """True where whoever states the flags has them checked."""
+    completion_is_stated: bool = False
+    """True where the operator decided whether the server fills in what a config leaves out."""
     where: Callable[..., Location] = lambda *_: Location("")
     """Where something of the server is stated: ``where("shm_size")``."""
 
@@ -110,7 +112,8 @@ class Subject:
     @property
     def model_files(self) -> tuple[str, ...]:
         """The names of which one must lie in each version; none where nobody knows."""
-        if by_capability := objects(self.config, "cc_model_filenames"):
+        by_capability = objects(self.config, "cc_model_filenames")
+        if by_capability and self.backend != "python":  # the Python backend does not read it
             named = [text(name) for name in by_capability.values()]
             return (*named, *filter(None, [text(self.config.get("default_model_filename"))]))
         if named_file := text(self.config.get("default_model_filename")):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.checks import (
     batching,
     cache,
+    complete,
     engine,
     ensemble,
     files,
@@ -34,6 +35,7 @@ _FAMILIES = (
     parsing.FAMILY, identity.FAMILY, files.FAMILY, tensors.FAMILY, batching.FAMILY, sequences.FAMILY,
     instances.FAMILY, resources.FAMILY, cache.FAMILY, warmup.FAMILY, optimization.FAMILY, metrics.FAMILY,
     python.FAMILY, growing.FAMILY, engine.FAMILY, ensemble.FAMILY, graph.FAMILY, memory.FAMILY, flags.FAMILY,
+    complete.FAMILY,
 )  # fmt: skip
 IDLE = Check("silence-idle", "A silenced check finds nothing", Effect.IGNORED, Severity.WARNING)
 CHECKS: Mapping[str, Check] = {check.id: check for family in _FAMILIES for check in family.checks} | {IDLE.id: IDLE}

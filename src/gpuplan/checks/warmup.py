@@ -41,36 +41,42 @@ def _samples(subject: Subject, _: Repository) -> Findings:
 
 def _inputs(subject: Subject, index: int, sample: JsonObject) -> Findings:
     given = objects(sample, "inputs")
-    for tensor in listed(subject.config, "input"):
-        name = text(tensor.get("name"))
-        if name not in given:
-            if tensor.get("optional") is not True:
-                detail = f"A warm-up of {subject.name} lacks the input {name}."
-                yield INPUT.at(subject.where(FIELD, index, "inputs"), detail, "Give every input a value.")
-            continue
-        for check, why in _misfits(subject, tensor, objects(given, name)):
-            where = subject.where(FIELD, index, "inputs", name)
+    tensors = {text(tensor.get("name")): tensor for tensor in listed(subject.config, "input")}
+    for name, tensor in tensors.items():
+        if name not in given and tensor.get("optional") is not True:
+            detail = f"A warm-up of {subject.name} lacks the input {name}."
+            yield INPUT.at(subject.where(FIELD, index, "inputs"), detail, "Give every input a value.")
+    for name in given:
+        where = subject.where(FIELD, index, "inputs", name)
+        if name not in tensors:
+            detail = f"A warm-up of {subject.name} gives {name}, which is none of its inputs."
+            yield INPUT.at(where, detail, "Take it out.", Severity.WARNING)
+        for check, why in _misfits(subject, tensors.get(name, {}), objects(given, name)):
             yield check.at(where, f"A warm-up of {subject.name} gives {name} {why}.")
 
 
 def _misfits(subject: Subject, tensor: JsonObject, given: JsonObject) -> Iterator[tuple[Check, str]]:
     kind = text(tensor.get("data_type"))
     dims, wanted = plain(given, "dims"), plain(tensor, "dims")
-    if kind and given.get("data_type") != kind:
-        yield INPUT, f"as {given.get('data_type', 'no type')}, and the model wants {kind}"
+    if "data_type" not in given or (kind and given["data_type"] != kind):
+        yield INPUT, f"as {given.get('data_type', 'no type')}" + (f", and the model wants {kind}" if kind else "")
     if any(number(dim) < 0 for dim in dims):
         yield INPUT, "dims that vary; a sample has a size"
     elif wanted and (len(dims) != len(wanted) or any(a not in (-1, b) for a, b in zip(wanted, dims, strict=True))):
         yield INPUT, f"the dims {_shown(dims)}, and the model wants {_shown(wanted)}"
     if not {"zero_data", "random_data", "input_data_file"} & set(given):
         yield DATA, "neither zero_data nor random_data nor input_data_file"
-    if file := text(given.get("input_data_file")):
-        path = f"warmup/{file}"
-        size = prod(number(dim) for dim in dims) * _BYTES.get(kind, 0)
-        if path not in subject.files:
-            yield DATA, f"the data of {path}, which is not in {subject.root}"
-        elif (there := _size(subject, path)) < size:
-            yield DATA, f"the {there} bytes of {path}, and they should be {size}"
+    elif "input_data_file" in given:
+        yield from _file_misfits(subject, given)
+
+
+def _file_misfits(subject: Subject, given: JsonObject) -> Iterator[tuple[Check, str]]:
+    path = f"warmup/{text(given['input_data_file'])}"
+    size = prod(number(dim) for dim in plain(given, "dims")) * _BYTES.get(text(given.get("data_type")), 0)
+    if path not in subject.files:
+        yield DATA, f"the data of {path}, which is not in {subject.root}"
+    elif (there := _size(subject, path)) < size:
+        yield DATA, f"the {there} bytes of {path}, and they should be {size}"
 
 
 def _size(subject: Subject, path: str) -> int:

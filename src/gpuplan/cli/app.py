@@ -19,6 +19,7 @@ from gpuplan.cli.import_mig_parted import import_mig_parted
 from gpuplan.cli.plan import plan
 from gpuplan.cli.schema import schema
 from gpuplan.cli.show import show
+from gpuplan.cli.smoke import smoke
 from gpuplan.cli.validate import validate
 
 VERBS: Mapping[str, Callable[..., int]] = {
@@ -29,6 +30,7 @@ VERBS: Mapping[str, Callable[..., int]] = {
     "destroy": destroy,
     "drift-check": drift_check,
     "discover": discover,
+    "smoke": smoke,
     "show": show,
     "boot-unit": boot_unit,
     "schema": schema,

@@ -63,9 +63,11 @@ def _silenced(inputs: Inputs) -> str:
 
 def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
     """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
-    from gpuplan.intent.sources.alone import check_models
+    from gpuplan.intent.sources.alone import check_models, servers_alone
+    from gpuplan.kinds.model.smoke.stated import faults_on
 
     found, silenced = check_models(plan)
+    found += tuple(fault for host, placed in servers_alone(plan) for fault in faults_on(plan, host, placed))
     if any(each.severity is Severity.ERROR for each in found):
         raise Problem(found)
     return list(found), _held(silenced)

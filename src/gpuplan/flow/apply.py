@@ -23,6 +23,8 @@ from gpuplan.flow.stale import moved
 from gpuplan.flow.steps import Runner
 from gpuplan.flow.target import Scope, unguarded
 from gpuplan.flow.unforeseen import unforeseen
+from gpuplan.kinds import ROOMS
+from gpuplan.kinds.room import Hands
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.event import Listener
@@ -130,13 +132,17 @@ def _require_room(snapshot: Snapshot) -> None:
 
 
 def _settle(session: Session, ledger: Ledger, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
-    """Bring the record up to the last look; of a plan file of which nothing is left, it goes."""
+    """Bring the record up to the last look; of a plan file of which nothing is left, it goes.
+
+    So does what no plan file uses any more of the files that were brought.
+    """
     ledger.settle(last, run.scope, [change.address for change in planned.changes])
     left = ledger.record.resources or ledger.record.remembered or last.changes or last.unknown
     if run.change_set.destroy and not left:
         session.agent("record.remove", plan=run.change_set.plan)
     else:
         ledger.write()
+    session.agent("blob.collect")
 
 
 def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, anew: tuple[str, ...] = ()) -> NodeChanges:
@@ -155,9 +161,17 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
+    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
+    _foresee(node, hands(lambda _: None))
     journal.begins(run.who, len(node.order))
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, note=ledger.note, seal=ledger.seal)
     return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
+
+
+def _foresee(node: NodeChanges, hands: Hands) -> None:
+    """Raise Problem where a room sees that its steps cannot all be done; nothing has been done then."""
+    for room in ROOMS:
+        steps = [step for change in node.changes for step in change.steps if step.address.kind == room.kind]
+        room.foresee(steps, hands)
 
 
 def _conclude(
@@ -201,7 +215,7 @@ def _not_converged(address: str) -> Diagnostic:
 def _interrupted(node: str) -> Diagnostic:
     return Diagnostic(
         "Interrupted",
-        "The step that was running was finished, and no further one was begun.",
+        "What was under way was finished, and no further step was begun.",
         "Run gpuplan plan, then apply, to go on from here.",
         address=node,
     )

@@ -80,13 +80,18 @@ def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[Ignore]) 
     for change in roots(changes):
         visible = _visible(change, ignore)
         suppressed += len(change.fields) - len(visible.fields)
-        if change.address in record.resources and (visible.fields or not change.fields):
+        if _applied(change.address, record) and (visible.fields or not change.fields):
             kept.append(Drift(visible, dependants(changes, change)))
         else:
             more, held_back = _judge(_below(changes, change), record, ignore)
             kept.extend(more)
             suppressed += held_back
     return tuple(kept), suppressed
+
+
+def _applied(address: Address, record: Record) -> bool:
+    """True for what was applied, and for what several things that were applied have in common."""
+    return any(address.covers(one) for one in record.resources)
 
 
 def _below(changes: Sequence[Change], root: Change) -> tuple[Change, ...]:

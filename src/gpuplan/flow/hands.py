@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from gpuplan.flow.observe import look
 from gpuplan.kinds.room import Memory
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.event import Amount
 from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import JsonObject, Secret
+from gpuplan.model.value import JsonObject, Secret, as_object
 from gpuplan.reach.session import Session
 
 if TYPE_CHECKING:
     import docker
+
+
+class Keeper(Protocol):
+    """What keeps the node's record while steps run."""
+
+    def note(self, facts: Memory) -> None:
+        """Have the node remember facts at once."""
+        ...
+
+    def seal(self, *texts: str) -> str:
+        """The keyed digest by which a secret of a container is known again."""
+        ...
 
 
 class NodeHands:
@@ -28,8 +42,8 @@ class NodeHands:
         base: Path,
         secrets: Mapping[str, Secret],
         tell: Callable[[str], None],
-        note: Callable[[Memory], None] = lambda _: None,
-        seal: Callable[..., str] = lambda *_: "",
+        measure: Callable[[str, Amount], None] = lambda *_: None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.node = session.node
         self.plan = plan
@@ -37,21 +51,21 @@ class NodeHands:
         self._base = base
         self._secrets = secrets
         self._tell = tell
-        self._note = note
-        self._seal = seal
+        self._measure = measure
+        self._keeper = keeper
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
         return self._session.agent(operation, **arguments)
 
-    def missing(self, digests: Sequence[str]) -> Sequence[str]:
-        """Those of the digests whose content the node does not have yet."""
-        answer = self._session.agent("blob.missing", digests=list(digests))["missing"]
-        return [str(one) for one in answer] if isinstance(answer, list) else []
+    def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
+        """Those of the digests whose content the node does not have yet, with the bytes that arrived of each."""
+        arrived = as_object(self._session.agent("blob.missing", digests=list(digests))["arrived"])
+        return {digest: size for digest, size in arrived.items() if isinstance(size, int)}
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node."""
-        self._session.send(digest, size, content)
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node."""
+        self._session.send(contents, arrived)
 
     @contextmanager
     def source(self, path: str) -> Iterator[BinaryIO]:
@@ -87,12 +101,17 @@ class NodeHands:
 
     def seal(self, *texts: str) -> str:
         """The keyed digest of a secret."""
-        return self._seal(*texts)
+        return self._keeper.seal(*texts) if self._keeper else ""
 
     def remember(self, facts: Memory) -> None:
         """Have the node remember something before the act that it is about."""
-        self._note(facts)
+        if self._keeper:
+            self._keeper.note(facts)
 
     def say(self, text: str) -> None:
         """A word of progress."""
         self._tell(text)
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """How far something has come, in bytes."""
+        self._measure(text, Amount(done, total))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets as random
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -18,23 +19,25 @@ from gpuplan.reach.session import Session
 
 
 class Ledger:
-    """The record of one plan file on one node, as it grows."""
+    """The record of one plan file on one node, as it grows; steps that run side by side may have it grow."""
 
     def __init__(self, session: Session, record: Record, run: str, who: str, boot: str = "") -> None:
         self._session = session
         self._boot = boot
         self._written = record
+        self._turn = threading.RLock()
         self.record = replace(record, run=run, who=who, when=now())
 
     def remember(self, facts: Iterable[tuple[Address, JsonObject | None]]) -> None:
         """Keep what an apply door asks the node to remember; None forgets."""
-        remembered = dict(self.record.remembered)
-        for address, fact in facts:
-            if fact is None:
-                remembered.pop(address, None)
-            else:
-                remembered[address] = fact
-        self.record = replace(self.record, remembered=remembered)
+        with self._turn:
+            remembered = dict(self.record.remembered)
+            for address, fact in facts:
+                if fact is None:
+                    remembered.pop(address, None)
+                else:
+                    remembered[address] = fact
+            self.record = replace(self.record, remembered=remembered)
 
     def note(self, facts: Iterable[tuple[Address, JsonObject | None]]) -> None:
         """Keep facts and write them at once, before the act that they are about."""
@@ -51,12 +54,14 @@ class Ledger:
     def applied(self, desired: Desired) -> None:
         """A resource is now as desired."""
         entry = Recorded(desired.digest, desired.spec, desired.needs)
-        self.record = replace(self.record, resources={**self.record.resources, desired.address: entry})
+        with self._turn:
+            self.record = replace(self.record, resources={**self.record.resources, desired.address: entry})
 
     def removed(self, address: Address) -> None:
         """A resource is gone, and everything that was remembered of it."""
-        rest = {each: entry for each, entry in self.record.resources.items() if each != address}
-        self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
+        with self._turn:
+            rest = {each: entry for each, entry in self.record.resources.items() if each != address}
+            self.record = replace(self.record, resources=rest, remembered=forget(self.record, address))
 
     def settle(self, last: NodeChanges, scope: Scope, planned: Collection[Address]) -> None:
         """Record everything that the last look found to be as desired, and who else is there.
@@ -93,7 +98,8 @@ class Ledger:
 
     def write(self) -> None:
         """Write the record where it differs from what the node has, apart from the time."""
-        if replace(self.record, when="", run="", who="") == replace(self._written, when="", run="", who=""):
-            return
-        self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
-        self._written = self.record
+        with self._turn:
+            if replace(self.record, when="", run="", who="") == replace(self._written, when="", run="", who=""):
+                return
+            self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
+            self._written = self.record

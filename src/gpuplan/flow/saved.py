@@ -113,6 +113,7 @@ def _step(address: Address, value: JsonObject) -> Step:
         title=str(value["title"]),
         arguments=as_object(value["arguments"]),
         lane=str(value.get("lane", "")),
+        crew=str(value.get("crew", "")),
         makes=_addresses(value["makes"]),
         uses=_addresses(value["uses"]),
         releases=_addresses(value["releases"]),

@@ -1,4 +1,4 @@
-"""Steps: run one node's steps in order; what waits for a failed one is skipped, the rest goes on."""
+"""Steps: run one node's steps in order, those of a crew side by side; what waits for a failed one is skipped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from gpuplan.flow.crew import Crew
 from gpuplan.flow.journal import Journal
 from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.order import waits_for
@@ -17,19 +18,23 @@ from gpuplan.kinds.room import Hands
 from gpuplan.model.change import Action, Step
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.model.event import Listener, StepEnded, StepProgress, StepStarted
+from gpuplan.model.event import Amount, Listener, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status, StepOutcome
 
 _APPLY = {kind: room.apply for room in ROOMS for kind in (room.kind, *room.also)}
 
 
 class Runner:
-    """Runs the steps of one node."""
+    """Runs the steps of one node.
+
+    A step begins once all that it waits for has ended: those that make what it uses, and the earlier ones of its own
+    resource. Which step begins, and what is written down of its end, is decided in the one thread that calls `run`.
+    """
 
     def __init__(
         self,
         node: NodeChanges,
-        hands: Callable[[Callable[[str], None]], Hands],
+        hands: Callable[[Callable[[str], None], Callable[[str, Amount], None]], Hands],
         journal: Journal,
         ledger: Ledger,
         listen: Listener,
@@ -49,15 +54,41 @@ class Runner:
         self._before = waits_for(tuple(self._steps.values()))
         self._desired = {each.address: each for each in node.desired}
         self._outcomes: dict[str, StepOutcome] = {}
+        self._numbers = {name: number for number, name in enumerate(node.order, 1)}
 
     def run(self) -> tuple[StepOutcome, ...]:
-        """Every step's outcome, in the order in which they ran or would have run."""
-        for number, name in enumerate(self._node.order, 1):
-            step = self._steps[name]
-            why = self._reason_to_skip(step)
-            self._outcomes[name] = _skipped(step, why) if why else self._one(step, number)
-            self._listen(StepEnded(self._node.node, self._outcomes[name]))
-        return tuple(self._outcomes.values())
+        """Every step's outcome, in the order of the change set."""
+        begun: set[str] = set()
+        with Crew[StepOutcome](f"{self._node.node}-step") as crew:
+            while len(self._outcomes) < len(self._node.order):
+                for name in [each for each in self._node.order if each not in begun]:
+                    begun |= self._begin(self._steps[name], crew)
+                for name, outcome in crew.ended():
+                    self._end(self._steps[name], self._kept(self._steps[name], outcome))
+        return tuple(self._outcomes[name] for name in self._node.order)
+
+    def _begin(self, step: Step, crew: Crew[StepOutcome]) -> set[str]:
+        """Skip the step, do it, or have the crew do it; nothing where it must wait. What has been begun."""
+        if any(name not in self._outcomes for name in (*self._before[step.id], *self._lane_before(step))):
+            return set()
+        if why := self._reason_to_skip(step):
+            self._end(step, _skipped(step, why))
+        elif crew.takes(step.crew):
+            crew.begin(step.crew, step.id, lambda: self._one(step))
+        elif crew.idle:
+            self._end(step, self._kept(step, self._one(step)))
+        else:
+            return set()
+        return {step.id}
+
+    def _end(self, step: Step, outcome: StepOutcome) -> None:
+        self._outcomes[step.id] = outcome
+        self._listen(StepEnded(self._node.node, outcome))
+
+    def _lane_before(self, step: Step) -> list[str]:
+        """The earlier steps of the same resource, or of the same one of the several that it stands for."""
+        lane = [each.id for each in self._changes[step.id].steps if each.lane == step.lane]
+        return [name for name in lane if self._numbers[name] < self._numbers[step.id]]
 
     def _reason_to_skip(self, step: Step) -> str:
         if self._lost:
@@ -66,9 +97,7 @@ class Runner:
             return "interrupted"
         if blocked := [name for name in self._before[step.id] if not self._done(name)]:
             return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
-        lane = [each.id for each in self._changes[step.id].steps if each.lane == step.lane]
-        siblings = [name for name in lane if name in self._outcomes]
-        if not all(self._done(name) for name in siblings):
+        if not all(self._done(name) for name in self._lane_before(step)):
             return "an earlier step of the same resource was not done"
         unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
         return f"{unread} could not be read" if unread else ""
@@ -83,20 +112,14 @@ class Runner:
                 return str(unknown.address)
         return ""
 
-    def _one(self, step: Step, number: int) -> StepOutcome:
-        self._listen(StepStarted(self._node.node, step.id, step.title, number, len(self._node.order)))
+    def _one(self, step: Step) -> StepOutcome:
+        number, total = self._numbers[step.id], len(self._node.order)
+        self._listen(StepStarted(self._node.node, step.id, step.title, number, total))
         started = time.monotonic()
         transcript: list[str] = []
         problems = tuple(redacted(each, self._redact) for each in self._attempt(step, transcript))
-        outcome = StepOutcome(
-            step.id,
-            step.title,
-            Status.FAILED if problems else Status.DONE,
-            time.monotonic() - started,
-            tuple(transcript),
-            problems,
-        )
-        return self._kept(step, outcome)
+        status = Status.FAILED if problems else Status.DONE
+        return StepOutcome(step.id, step.title, status, time.monotonic() - started, tuple(transcript), problems)
 
     def _attempt(self, step: Step, transcript: list[str]) -> tuple[Diagnostic, ...]:
         def tell(text: str) -> None:
@@ -104,9 +127,12 @@ class Runner:
             transcript.append(said)
             self._listen(StepProgress(self._node.node, step.id, said))
 
+        def measure(text: str, amount: Amount) -> None:
+            self._listen(StepProgress(self._node.node, step.id, self._redact(text), amount))
+
         try:
             self._journal.step_begins(step.id, step.title)
-            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell)))
+            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
         except ConnectionLost as problem:
             self._lost = True
             return problem.diagnostics

@@ -127,7 +127,14 @@ class Triton(Stated):
 
     flags: Mapping[str, FlagValue | tuple[FlagValue, ...]] = Field(default_factory=dict)
     cache: Bytes | None = Field(default=None, description="size of the response cache")
-    repository: Literal["local"] = Field(default="local", description="synced from beside the plan file")
+    auto_complete: bool | None = Field(
+        default=None, description="the server fills in what configs leave out; off by itself where they say all"
+    )
+    repository: str = Field(
+        default="local",
+        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is",
+    )
+    overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
 
 class Container(EngineOptions):
@@ -166,17 +173,60 @@ class IgnoredCheck(Stated):
     reason: str = Field(min_length=1)
 
 
+class Expected(Stated):
+    """What one output of a smoke inference should be."""
+
+    values: JsonValue = None
+    file: str | None = Field(default=None, description="beside the plan file: of numpy (.npy), or raw")
+    tolerance: float | None = Field(default=None, ge=0, description="how far off a float may be")
+    finite: bool = Field(default=False, description="no NaN and no infinity")
+
+    @model_validator(mode="after")
+    def _once(self) -> Expected:
+        if self.values is not None and self.file is not None:
+            raise ValueError("states its values twice; state one of values and file")
+        return self
+
+
+class Content(Stated):
+    """The content of an input of a smoke inference."""
+
+    file: str = Field(description="beside the plan file: of numpy (.npy), or raw")
+
+
+InputValue = str | int | float | bool | Content | tuple[JsonValue, ...]
+"""zeros, ones, random, one value for all elements, nested lists, or a file."""
+OutputValue = str | int | float | bool | Expected | tuple[JsonValue, ...]
+
+
+class Smoke(Stated):
+    """An inference that must answer after a load; what is not stated is generated from the model's config."""
+
+    inputs: Mapping[str, InputValue] = Field(default_factory=dict, description="zeros, ones, random, values, a file")
+    shapes: Mapping[str, tuple[Natural, ...]] = Field(default_factory=dict, description="of inputs with variable dims")
+    outputs: Mapping[str, OutputValue] = Field(default_factory=dict, description="expected values")
+    batch: Annotated[int, Field(ge=1), BeforeValidator(refuse_boolean)] | None = None
+    protocol: Literal["http", "grpc"] | None = None
+    shared_memory: Literal["none", "system", "cuda"] = "none"
+    timeout: Annotated[Seconds, Field(gt=0)] = 30.0
+    version: Annotated[int, Field(ge=1), BeforeValidator(refuse_boolean)] | None = Field(
+        default=None, description="the one version that is asked; every wanted one if not stated"
+    )
+
+
 class Model(Stated):
     """One model: where its files are, and which model servers serve it."""
 
-    source: str = Field(description="directory beside the plan file: 1/model.onnx, config.pbtxt")
+    source: str | None = Field(default=None, description="directory beside the plan file: 1/model.onnx, config.pbtxt")
     containers: tuple[str, ...] = Field(min_length=1)
     versions: str | tuple[Whole, ...] | None = Field(default=None, description="latest N, all, or a list")
+    memory: Bytes | None = Field(default=None, description="GPU memory of one instance, such as 2.1GiB")
     config: Mapping[str, JsonValue] = Field(default_factory=dict, description="laid over config.pbtxt")
     overrides: Mapping[str, Mapping[str, JsonValue]] = Field(default_factory=dict, description="by container")
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")
     ignore_checks: tuple[IgnoredCheck, ...] = Field(default=(), description="checks that are silenced, with a reason")
     load_timeout: Seconds = 300.0
+    smoke: Smoke | bool = Field(default=False, description="true: an inference with generated inputs after each load")
 
 
 class Ignore(Stated):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 
 from gpuplan.model.address import Address
 from gpuplan.model.change import Comparison, Step
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
@@ -38,12 +39,12 @@ class Hands(Protocol):
         """Ask the agent to do one operation of docs/agent.md; raises Refused with its code and words."""
         ...
 
-    def missing(self, digests: Sequence[str]) -> Sequence[str]:
-        """Those of the SHA-256 digests whose content the node does not have yet."""
+    def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
+        """Those of the SHA-256 digests whose content the node lacks, with the bytes that arrived of each."""
         ...
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node, which checks that it has that SHA-256."""
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node, which checks their SHA-256 and refuses one that differs as `corrupt`."""
         ...
 
     def source(self, path: str) -> AbstractContextManager[BinaryIO]:
@@ -81,6 +82,14 @@ class Hands(Protocol):
         """A word of progress; it is shown live and kept in the step's transcript."""
         ...
 
+    def progress(self, text: str, done: int, total: int) -> None:
+        """How far something has come, in bytes; it is shown live and kept nowhere."""
+        ...
+
+
+def _nothing(steps: Sequence[Step], hands: Hands) -> None:
+    """What a room foresees that has nothing to look at."""
+
 
 @dataclass(frozen=True)
 class Room(Generic[Observed]):
@@ -97,6 +106,9 @@ class Room(Generic[Observed]):
     """Desired and observed → changes with their steps."""
     apply: Callable[[Step, Hands], Memory]
     """Do one step, look again, and raise Problem unless the second look says that it is so."""
+    foresee: Callable[[Sequence[Step], Hands], None] = _nothing
+    """All its steps on a node, before the first one: raise Problem where something makes them impossible, such as a
+    disk that is too small, so that nothing is interrupted for what cannot be finished."""
     also: tuple[str, ...] = ()
     """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
     asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()

@@ -57,6 +57,9 @@ class Step:
     lane: str = ""
     """Which of several things its resource stands for, such as one GPU of many: a step that failed holds up the later
     ones of its own lane, and not those of the others."""
+    crew: str = ""
+    """Steps of one crew may run side by side, a few at a time, each as soon as what it waits for is done. A step
+    without a crew runs alone."""
     makes: tuple[Address, ...] = ()
     uses: tuple[Address, ...] = ()
     releases: tuple[Address, ...] = ()

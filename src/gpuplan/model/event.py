@@ -37,12 +37,21 @@ class StepStarted:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """How far something has come, in bytes."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class StepProgress:
-    """A word from inside a step: “pulling 43 %”, “waiting for READY”."""
+    """A word from inside a step: “pulling 43 %”, “waiting for READY”; with an amount where something is under way."""
 
     node: str
     step: str
     text: str
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True)

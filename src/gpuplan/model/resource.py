@@ -25,6 +25,9 @@ class Desired:
     """Resources or parts of other resources that must be there first."""
     where: Location | None = None
     """Where the plan file says so; for messages only, not part of the identity."""
+    proof: JsonObject | None = None
+    """How it is put to the proof right after a step has made it so. Like `where` no part of what is compared, recorded
+    and digested: another proof changes nothing on the node."""
 
     @property
     def digest(self) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Mapping
-from typing import BinaryIO
 
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.model.snapshot import Snapshot
@@ -26,29 +26,30 @@ PATIENCE = 120.0
 LONGER: Mapping[str, float] = {
     "blob.missing": 3600.0,
     "repository.switch": 3600.0,
+    "blob.begin": 3600.0,
     "blob.put": 900.0,
+    "blob.pack": 900.0,
     "blob.collect": 900.0,
     "repository.remove": 900.0,
     "mig.set_mode": 300.0,
     "mig.create": 300.0,
     "mig.destroy": 300.0,
 }
-"""Seconds for those that may need more. The first two hash what is on the node: a terabyte at 300 MB/s. The last piece
-of a blob waits until the disk has all of it, and removing many large files takes as long. The driver resets a GPU when
-its MIG mode changes. A connection that is lost ends each of them sooner."""
-PIECE = 1 << 22
-"""Bytes of content in one request: each waits for its answer, which over a slow link takes a while."""
+"""Seconds for those that may need more. The first three hash what is on the node: a terabyte at 300 MB/s. The last
+piece of a blob waits until the disk has all of it, and removing many large files takes as long. The driver resets a GPU
+when its MIG mode changes. A connection that is lost ends each of them sooner."""
 CHATTER = 200
 """Lines that a login shell may write before the agent speaks."""
 
 
 class AgentProcess:
-    """A running agent."""
+    """A running agent. Several threads may ask it; it answers one after the other."""
 
     def __init__(self, node: str, pipe: Pipe) -> None:
         self._node = node
         self._pipe = pipe
         self._conversation = Conversation(node, pipe)
+        self._turn = threading.Lock()
         self._start()
         self._conversation.keep_alive()
 
@@ -62,21 +63,9 @@ class AgentProcess:
         except Misunderstood as error:
             raise self._misunderstood("ask", error) from error
 
-    def call(self, operation: str, arguments: Mapping[str, object]) -> JsonObject:
-        """One operation; see Session.agent."""
-        return self._operation(operation, arguments)
-
-    def put(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Content in pieces, each one answered; see Session.send."""
-        offset = 0
-        while True:
-            piece = content.read(PIECE)
-            last = offset + len(piece) >= size or not piece
-            arguments = {"digest": digest, "size": size, "offset": offset, "last": last}
-            self._operation("blob.put", arguments, body=piece)
-            offset += len(piece)
-            if last:
-                return
+    def call(self, operation: str, arguments: Mapping[str, object], body: bytes | None = None) -> JsonObject:
+        """One operation, with the bytes that follow it; see Session.agent."""
+        return self._operation(operation, arguments, body)
 
     def close(self) -> None:
         """End it; may be called twice."""
@@ -87,7 +76,8 @@ class AgentProcess:
     ) -> JsonObject:
         request = {"op": name, **arguments} if body is None else {"op": name, **arguments, "body": len(body)}
         try:
-            answer = parsed(self._exchange(name, json.dumps(request).encode() + b"\n" + (body or b""), timeout))
+            with self._turn:
+                answer = parsed(self._exchange(name, json.dumps(request).encode() + b"\n" + (body or b""), timeout))
             refused = refusal(answer)
             if refused is None:
                 return accepted(name, answer)

@@ -104,9 +104,11 @@ FIELDS: Mapping[str, Mapping[str, Check]] = {
     "mig.set_mode": {"status": _is_number, "current": _is_flag, "pending": _is_flag},
     "mig.create": {"instance": _is_number, "mig_uuid": _is_text},
     "mig.create_compute": {"mig_uuid": _is_text},
-    "blob.missing": {"missing": _is_texts},
+    "blob.missing": {"missing": _is_texts, "arrived": _is_object},
+    "blob.begin": {"have": _is_number, "whole": _is_flag},
     "blob.collect": {"removed": _is_number, "bytes": _is_number},
     "repository.prepare": {"path": _is_text},
+    "repository.restore": {"content": _is_text},
     "repository.load_at_start": {"load_models": _is_texts},
 }
 """The fields of each operation's answer (docs/agent.md); the others answer with an empty object."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -47,6 +48,8 @@ def credentials_for(image: str) -> Credentials:
         raise Problem(_unusable(registry, source, why, "Correct it, or log in anew.")) from error
     helper = known.get_credential_store(registry)
     told = f"{source} (docker-credential-{helper})" if helper else source
+    if helper and shutil.which(f"docker-credential-{helper}") is None:
+        raise Problem(_unusable(registry, told, "the helper is not installed", f"Install docker-credential-{helper}."))
     try:
         found = known.resolve_authconfig(registry)
     except (errors.DockerException, OSError, ValueError, KeyError) as error:

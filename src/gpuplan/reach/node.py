@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import socket
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol
 
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 from gpuplan.reach.agent_process import AgentProcess
 from gpuplan.reach.conversation import Pipe
+from gpuplan.reach.delivery import deliver
 from gpuplan.reach.session import Question
 
 if TYPE_CHECKING:
     import docker
+
+
+COURIERS = 3
+"""Further agents that bring content at the same time. With the first one they take half of a connection's eight
+channels; the engine and forwarded ports need the others."""
 
 
 class Way(Protocol):
@@ -44,6 +53,9 @@ class NodeSession:
         self.node = node
         self._way = way
         self._docker: docker.APIClient | None = None
+        self._connecting = threading.Lock()
+        self._opening = threading.Lock()
+        self._sending = threading.Lock()
         try:
             self._agent = AgentProcess(node, way.program())
         except BaseException:
@@ -58,17 +70,19 @@ class NodeSession:
         """See Session.agent."""
         return self._agent.call(operation, arguments)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """See Session.send."""
-        self._agent.put(digest, size, content)
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """See Session.send. One delivery at a time: they would only share the same line."""
+        with self._sending:
+            deliver(contents, arrived, self._agent, [self._further] * COURIERS)
 
     def docker(self) -> docker.APIClient:
         """See Session.docker."""
-        if self._docker is None:
-            from gpuplan.reach.engine import client
+        with self._connecting:
+            if self._docker is None:
+                from gpuplan.reach.engine import client
 
-            self._docker = client(self.node, self._way.engine)
-        return self._docker
+                self._docker = client(self.node, self._stream)
+            return self._docker
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
         """See Session.forward."""
@@ -80,3 +94,16 @@ class NodeSession:
             self._docker.close()
         self._agent.close()
         self._way.close()
+
+    @contextmanager
+    def _further(self) -> Iterator[AgentProcess]:
+        """One more agent, which holds no lock and only takes content."""
+        agent = AgentProcess(self.node, self._way.program())
+        try:
+            yield agent
+        finally:
+            agent.close()
+
+    def _stream(self) -> socket.socket:
+        with self._opening:
+            return self._way.engine()

@@ -44,7 +44,8 @@ class Pump:
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             while piece := self._near.recv(PIECE):
                 self._far.sendall(piece)
-            self._far.shutdown_write()
+            # Not the channel's end of file alone: paramiko may send that after a close, and sshd ends the connection
+            self._far.close()
         self._one_less()
 
     def _receive(self) -> None:

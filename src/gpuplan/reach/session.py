@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 
@@ -40,7 +41,7 @@ class Question:
 
 
 class Session(Protocol):
-    """One connection to one node. Not shared between threads; closing it gives the node's lock back.
+    """One connection to one node, which several threads may use at once; closing it gives the node's lock back.
 
     Every method raises `Problem` with what went wrong and what to do: the connection broke, sudo was refused, the agent
     could not start. An operation that the agent refuses raises `Refused`, which is a `Problem` with the agent's code.
@@ -56,8 +57,11 @@ class Session(Protocol):
         """One operation of docs/agent.md."""
         ...
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node's blobs, in pieces; the node checks the SHA-256."""
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node's blobs, several at a time; each goes on where it was cut off before.
+
+        The node checks each SHA-256, and refuses one that differs as `corrupt`. `arrived` is called from any thread.
+        """
         ...
 
     def docker(self) -> docker.APIClient:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.model.value import JsonObject
 from gpuplan.reach.session import Question, Session
@@ -32,9 +33,9 @@ class SparingSession:
         """See Session.agent."""
         return self._session.agent(operation, **arguments)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
         """See Session.send."""
-        self._session.send(digest, size, content)
+        self._session.send(contents, arrived)
 
     def docker(self) -> docker.APIClient:
         """See Session.docker."""

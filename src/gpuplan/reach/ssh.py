@@ -80,7 +80,10 @@ class ChannelPipe:
     def send(self, data: bytes) -> None:
         """See Pipe.send."""
         self._channel.settimeout(STALLED)
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except (EOFError, paramiko.SSHException) as error:
+            raise ConnectionError("the connection is closed") from error
 
     def receive(self, timeout: float) -> bytes:
         """See Pipe.receive. A sign of life that is sent meanwhile changes the channel's timeout, hence the loop."""

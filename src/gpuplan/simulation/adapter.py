@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import BinaryIO, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -83,7 +85,7 @@ def _parsed(method: str, response: Response) -> http.client.HTTPResponse:
     """The response read off a wire, since the SDK reaches into the reader below it."""
     head = f"HTTP/1.1 {response.status} {http.client.responses.get(response.status, '')}\r\n"
     if response.frames is not None:
-        return _hijacked(head, response.frames)
+        return _hijacked(head, response)
     if response.chunks is not None:
         head += f"Content-Type: {response.kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
         body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in response.chunks) + b"0\r\n\r\n"
@@ -95,16 +97,25 @@ def _parsed(method: str, response: Response) -> http.client.HTTPResponse:
     return parsed
 
 
-def _hijacked(head: str, frames: bytes) -> http.client.HTTPResponse:
+def _hijacked(head: str, response: Response) -> http.client.HTTPResponse:
     """A connection that the engine took over for a stream: the SDK polls its socket."""
     ours, theirs = socket.socketpair()
-    with ours:
-        ours.sendall(f"{head}Content-Type: application/vnd.docker.raw-stream\r\n\r\n".encode())
-        parsed = http.client.HTTPResponse(theirs)
-        parsed.begin()
-        theirs.close()
-        ours.sendall(frames)
+    ours.sendall(f"{head}Content-Type: application/vnd.docker.raw-stream\r\n\r\n".encode())
+    parsed = http.client.HTTPResponse(theirs)
+    parsed.begin()
+    theirs.close()  # the response goes on holding it
+    threading.Thread(target=_converse, args=(ours, response), name="simulated-exec", daemon=True).start()
     return parsed
+
+
+def _converse(ours: socket.socket, response: Response) -> None:
+    """Read what a program waits for, then send what it says."""
+    with ours:
+        given = b""
+        while len(given) < response.awaited and (piece := ours.recv(response.awaited - len(given))):
+            given += piece
+        with suppress(OSError):  # a client that hangs up has heard enough
+            ours.sendall(response.then(given) if response.then else response.frames or b"")
 
 
 class _Wire:

@@ -9,6 +9,8 @@ In the inventory, `gpuplan_simulated: {faults: [...]}` holds any of:
     {without_effect: mig.create}       reports success and does nothing: mig.set_mode, mig.create, mig.destroy,
                                        gpu.reset, gpu.set, service.stop,
                                        docker.create, docker.start, docker.remove, …, triton.load, triton.unload
+    {infer: NAME, says: "out of memory"}   each inference of this model fails so
+    {infer: NAME, hangs: true}             it never answers
     {nvml: nvmlDeviceSetMigMode, code: 19}   the NVML function fails with this code
     {nvml: nvmlDeviceGetName, code: 15, gpu: 3}   it fails for one GPU; `code: hang` never answers
 """
@@ -22,7 +24,7 @@ from gpuplan.model.inventory import Host
 from gpuplan.simulation.document import items, mapping
 
 _HANGS = ("host", "gpu", "docker", "triton")
-_KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "nvml", "code", "gpu")
+_KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "infer", "nvml", "code", "gpu", "says", "hangs")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Faults:
     """Changes until the connection breaks."""
     without_effect: set[str] = field(default_factory=set)
     nvml: list[NvmlFault] = field(default_factory=list)
+    infer: dict[str, str | None] = field(default_factory=dict)
+    """Model → what its server says to each inference; None = it never answers."""
 
 
 def faults_of(host: Host) -> Faults:
@@ -60,7 +64,7 @@ def faults_of(host: Host) -> Faults:
                 Diagnostic(
                     "Unknown fault of a simulated node",
                     f"gpuplan_simulated.faults holds {stated!r}.",
-                    f"Each fault is one of {', '.join(_KEYS[:-2])}",
+                    f"Each fault is one of {', '.join(_KEYS[:-4])}",
                     where=host.where,
                     address=host.name,
                 )
@@ -80,6 +84,10 @@ def _take(faults: Faults, stated: dict[str, object]) -> bool:
             faults.drop_after = changes
         case {"without_effect": str() as operation}:
             faults.without_effect.add(operation)
+        case {"infer": str() as model, "says": str() as words}:
+            faults.infer[model] = words
+        case {"infer": str() as model, "hangs": True}:
+            faults.infer[model] = None
         case {"nvml": str() as function, "code": int() | "hang" as code}:
             gpu = stated.get("gpu")
             number = gpu if isinstance(gpu, int) else None

@@ -7,17 +7,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from gpuplan.simulation.triton.answers import Answer
 from gpuplan.simulation.triton.backends import NeverAnswers
-from gpuplan.simulation.triton.serve import Answer
 
 _TURN = 0.02
+HEAD = "Inference-Header-Content-Length"
+"""Bytes of JSON before binary tensors (Triton's binary tensor data extension)."""
 
 
 class Target:
     """What a forwarded port leads to."""
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer:
-        """One request; raises OSError where nobody listens, NeverAnswers where the server hangs."""
+    def answer(self, method: str, path: str, body: bytes, head: int | None) -> Answer:
+        """One request; `head` is the size of its JSON where binary tensors follow.
+
+        Raises:
+            OSError: nobody listens.
+            NeverAnswers: the server hangs.
+        """
         raise NotImplementedError
 
     def hung(self) -> bool:
@@ -60,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer one request, or close the connection as a port where nobody listens does."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
-            status, content = self.reached.answer(self.command, self.path, body)
+            answer = self.reached.answer(self.command, self.path, body, self._head())
         except NeverAnswers:
             while self.reached.hung():
                 pass
@@ -69,11 +76,19 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True
             return
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
+        self.send_response(answer.status)
+        if answer.head is None:
+            self.send_header("Content-Type", "application/json")
+        else:
+            self.send_header("Content-Type", "application/octet-stream")
+            self.send_header(HEAD, str(answer.head))
+        self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(answer.body)
+
+    def _head(self) -> int | None:
+        stated = self.headers.get(HEAD) or ""
+        return int(stated) if stated.isdigit() else None
 
     def __getattr__(self, name: str) -> Callable[[], None]:
         """The server looks for do_GET, do_POST and so on: all methods are answered the same way."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.model.inventory import Host
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
 from gpuplan.reach.agent.agent import Agent
+from gpuplan.reach.delivery import deliver
 from gpuplan.reach.session import DEADLINES, Question
 from gpuplan.simulation.document import mapping, text
 from gpuplan.simulation.faults import Faults, faults_of
 from gpuplan.simulation.forward import Target, forwarded
 from gpuplan.simulation.hardware import open_store
-from gpuplan.simulation.triton.serve import Answer
+from gpuplan.simulation.triton.answers import Answer, as_error
+from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.world import SimulatedWorld
 
 if TYPE_CHECKING:
@@ -25,10 +29,10 @@ if TYPE_CHECKING:
 
     from gpuplan.simulation.engine.http import Request, Response
 
-_PIECE = 1 << 18
-_QUESTIONS = ("ask", "blob.missing", "lock.take", "lock.release")
+_QUESTIONS = ("ask", "blob.missing", "blob.begin", "lock.take", "lock.release")
 """Operations that change nothing of the node."""
 _TURN = 0.05
+_INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/\d+)?/infer")
 
 
 class SimulatedSession:
@@ -49,6 +53,8 @@ class SimulatedSession:
         self._left = self.faults.drop_after
         self._broken = False
         self._client: docker.APIClient | None = None
+        self._turn = threading.Lock()
+        self._counting = threading.Lock()
         self._world = SimulatedWorld(host.name, self.store, self.faults, self._closing)
         self._agent = Agent(self._world)
 
@@ -63,16 +69,13 @@ class SimulatedSession:
         """One operation of docs/agent.md."""
         return self._operation(operation, arguments, None)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
-        """Bring content to the node's blobs, in pieces."""
-        offset = 0
-        while True:
-            piece = content.read(_PIECE)
-            last = offset + len(piece) >= size or not piece
-            self._operation("blob.put", {"digest": digest, "size": size, "offset": offset, "last": last}, piece)
-            offset += len(piece)
-            if last:
-                return
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        """Bring contents to the node's blobs, as a real session does over one agent."""
+        deliver(contents, arrived, self)
+
+    def call(self, operation: str, arguments: Mapping[str, object], body: bytes | None = None) -> JsonObject:
+        """One operation with the bytes that follow it."""
+        return self._operation(operation, arguments, body)
 
     def docker(self) -> docker.APIClient:
         """The SDK's client over the simulated engine."""
@@ -81,11 +84,12 @@ class SimulatedSession:
             absent = self.faults.docker == "absent"
             summary = "The node has no Docker engine" if absent else "The Docker engine does not answer"
             raise Problem(Diagnostic(summary, "/var/run/docker.sock.", address=self.node), Exit.UNREAD)
-        if self._client is None:
-            from gpuplan.simulation.adapter import simulated_client
+        with self._counting:
+            if self._client is None:
+                from gpuplan.simulation.adapter import simulated_client
 
-            self._client = simulated_client(self.node, self._engine)
-        return self._client
+                self._client = simulated_client(self.node, self._engine)
+            return self._client
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
         """A local `host:port` that reaches a port of the node."""
@@ -99,13 +103,18 @@ class SimulatedSession:
         if self._client is not None:
             self._client.close()
 
-    def reached(self, host: str, port: int, method: str, path: str, body: bytes) -> Answer:
-        """One HTTP request to a port of the node."""
+    def reached(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None) -> Answer:
+        """One HTTP request to a port of the node; `head` is the size of its JSON where binary tensors follow."""
         if self._broken:
             raise ConnectionResetError(104, "Connection reset by peer")
+        if (found := _INFER.fullmatch(path)) and found[1] in self.faults.infer:
+            words = self.faults.infer[found[1]]
+            if words is None:
+                raise NeverAnswers
+            return as_error(500, words)
         change = method == "POST" and path.startswith("/v2/repository/models/")
         with self._effect(f"triton.{path.rpartition('/')[2]}"):
-            answer = self._world.servers.answer(host, port, method, path, body)
+            answer = self._world.servers.answer(host, port, method, path, body, head)
         if change:
             self._count("")
         return answer
@@ -119,8 +128,8 @@ class SimulatedSession:
         return self._world.servers.listener(host, port)
 
     def _operation(self, operation: str, arguments: Mapping[str, object], body: bytes | None) -> JsonObject:
-        self._check()
-        with self._effect(operation):
+        with self._turn, self._effect(operation):  # one request after the other, as the real agent
+            self._check()
             answer = self._agent.handle({"op": operation, **arguments}, body)
         if operation not in _QUESTIONS:
             self._count(operation)
@@ -146,10 +155,12 @@ class SimulatedSession:
 
     def _count(self, operation: str) -> None:
         """One more change was made; the connection breaks after the last one that it is to live through."""
-        if self._left is None:
-            return
-        self._left -= 1
-        if self._left <= 0:
+        with self._counting:
+            if self._left is None:
+                return
+            self._left -= 1
+            left = self._left
+        if left <= 0:
             self._broken = True
             self._agent.close()
             raise self._lost(operation)
@@ -180,9 +191,9 @@ class _Port(Target):
         self._port = port
         self._listener = session.listening(host, port)
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer:
+    def answer(self, method: str, path: str, body: bytes, head: int | None) -> Answer:
         try:
-            return self._session.reached(self._host, self._port, method, path, body)
+            return self._session.reached(self._host, self._port, method, path, body, head)
         except Problem as problem:
             raise ConnectionResetError(104, str(problem)) from None
 

@@ -157,6 +157,8 @@ class Container:
     ends_with: int = 0
     mounts: list[Document] = field(default_factory=list)
     log: list[LogLine] = field(default_factory=list)
+    memory: dict[str, str] = field(default_factory=dict)
+    """What lies in its /dev/shm, in base64; gone when it ends."""
 
     @property
     def running(self) -> bool:
@@ -178,6 +180,8 @@ class Execution:
     command: list[str]
     started: bool = False
     exit_code: int = 0
+    reads: bool = False
+    """Somebody writes to its input."""
 
 
 @dataclass
@@ -187,6 +191,21 @@ class Version:
     state: str
     reason: str = ""
     until: float | None = None
+    inferences: int = 0
+    """Requests that were answered, each of a batch by itself."""
+    executions: int = 0
+    failures: int = 0
+    last: int = 0
+    """When the last one was answered, milliseconds."""
+
+
+@dataclass
+class Region:
+    """A region of a container's shared memory that a server has mapped."""
+
+    key: str
+    offset: int
+    size: int
 
 
 @dataclass
@@ -202,6 +221,8 @@ class Served:
     """It was loaded by its own name, not for an ensemble."""
     error: str = ""
     """Why the last load failed; empty after one that succeeded."""
+    override: str = ""
+    """The config that a load call gave in the place of the repository's; only an unload takes it away."""
     asked: bool = True
     """Not unloaded by its name: an ensemble comes up by itself once its parts are there."""
 
@@ -220,6 +241,7 @@ class Server:
     identity: str = "triton"
     backends: list[str] = field(default_factory=list)
     models: dict[str, Served] = field(default_factory=dict)
+    regions: dict[str, Region] = field(default_factory=dict)
 
 
 @dataclass

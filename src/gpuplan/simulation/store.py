@@ -29,6 +29,7 @@ class Store:
         """What the agent's root is on this node."""
         self._file = directory / "state.json"
         self._guard = threading.RLock()
+        self._discarding = threading.Lock()
         self._seen: tuple[_Signature, NodeState] | None = None
         self._writing: NodeState | None = None
         self._scratch: NodeState | None = None
@@ -80,11 +81,12 @@ class Store:
     @contextmanager
     def discarding(self) -> Iterator[None]:
         """Everything inside seems to work, and leaves no trace: calls that report success and do nothing."""
-        self._scratch = self._load()
-        try:
-            yield
-        finally:
-            self._scratch = None
+        with self._discarding:
+            self._scratch = self._load()
+            try:
+                yield
+            finally:
+                self._scratch = None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

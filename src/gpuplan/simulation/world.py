@@ -37,9 +37,9 @@ class SimulatedWorld(World):
         self._name = name
         self._faults = faults
         self._closing = closing
-        machine = Machine(name, store.root)
-        self.docker_engine = Engine(store, machine, closing)
-        self.servers = Servers(store, machine)
+        self._machine = Machine(name, store.root)
+        self.docker_engine = Engine(store, self._machine, closing)
+        self.servers = Servers(store, self._machine)
 
     def nvml(self) -> Any:
         """The simulated library."""
@@ -62,10 +62,15 @@ class SimulatedWorld(World):
         self._hang("triton")
         host, _, port = address.rpartition(":")
         try:
-            return self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
+            answer = self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
         except NeverAnswers:
             self._closing.wait(timeout)
             raise TimeoutError("timed out") from None
+        return answer.status, answer.body
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the directories in a directory of the node's disk."""
+        return super().folders(str(self._machine.file(path) or path))
 
     def host(self) -> dict[str, object]:
         """The host probe without disk and lock."""

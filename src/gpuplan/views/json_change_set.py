@@ -62,6 +62,7 @@ def _step(step: Step) -> JsonObject:
         "title": step.title,
         "arguments": step.arguments,
         "lane": step.lane,
+        "crew": step.crew,
         "makes": _names(step.makes),
         "uses": _names(step.uses),
         "releases": _names(step.releases),

@@ -1,4 +1,4 @@
-"""Progress: a live line for each node on a terminal, plain lines elsewhere; both are listeners of events."""
+"""Progress: a live line for each step under way on a terminal, plain lines elsewhere; both are listeners of events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gpuplan.model.event import Asked, Asking, Event, StepEnded, StepProgress, StepStarted
+from gpuplan.model.event import Amount, Asked, Asking, Event, StepEnded, StepProgress, StepStarted
 from gpuplan.model.outcome import Status
+from gpuplan.views.amount import bar, percent, words
 from gpuplan.views.escape import visible
 from gpuplan.views.outcomes import step_line
 from gpuplan.views.page import paragraph
@@ -34,6 +35,9 @@ class PlainProgress:
         self._console = console
         self._clock = clock
         self._said: dict[str, float] = {}
+        self._titles: dict[str, str] = {}
+        self._last: dict[str, str] = {}
+        self._tenths: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
@@ -46,10 +50,14 @@ class PlainProgress:
         match event:
             case StepStarted():
                 self._said[event.node] = self._clock()
+                self._titles[event.step] = event.title
+                self._last[event.node] = event.step
                 return visible(f"{event.node}: {event.number}/{event.total} {event.title}")
+            case StepProgress(amount=Amount() as amount):
+                return self._tenth(event, amount)
             case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
                 self._said[event.node] = self._clock()
-                return visible(f"{event.node}: … {event.text}")
+                return visible(f"{event.node}: … {self._which(event)}{event.text}")
             case StepEnded(outcome=outcome) if outcome.status is Status.FAILED:
                 return visible(f"{event.node}: failed: {outcome.title} ({duration(outcome.seconds)})")
             case StepEnded(outcome=outcome) if outcome.status is Status.DONE and outcome.seconds >= SLOW_SECONDS:
@@ -57,13 +65,27 @@ class PlainProgress:
             case _:
                 return ""
 
+    def _tenth(self, event: StepProgress, amount: Amount) -> str:
+        """A line for each further tenth, unless one has just been written."""
+        tenth, now = percent(amount) // 10, self._clock()
+        before = self._tenths.get((event.node, event.step), 0)
+        if tenth <= before or (tenth < 10 and now - self._said.get(event.node, 0.0) < SLOW_SECONDS):
+            return ""
+        self._tenths[event.node, event.step], self._said[event.node] = tenth, now
+        return visible(f"{event.node}: … {self._which(event)}{event.text}: {words(amount)}")
+
+    def _which(self, event: StepProgress) -> str:
+        """The step's title, where the node's last line was of another that runs beside it."""
+        last, self._last[event.node] = self._last.get(event.node), event.step
+        return "" if last == event.step else f"{self._titles.get(event.step, event.step)}: "
+
 
 class LiveProgress:
-    """One moving line for each node that is at work, finished steps above it; use it as a context."""
+    """One moving line for each step under way, finished steps above them; use it as a context."""
 
     def __init__(self, console: Console) -> None:
-        self._lines: dict[str, Text] = {}
-        self._heads: dict[str, Text] = {}
+        self._lines: dict[tuple[str, str], Text] = {}
+        self._heads: dict[tuple[str, str], Text] = {}
         self._lock = threading.Lock()
         self._console = console
         self._spinner = Spinner("dots")
@@ -89,18 +111,19 @@ class LiveProgress:
         with self._lock:
             match event:
                 case Asking():
-                    self._lines[event.node] = Text(visible(f"{event.node}: asking"))
+                    self._lines[event.node, ""] = Text(visible(f"{event.node}: asking"))
                 case StepStarted():
                     head = Text(visible(f"{event.node}: {event.number}/{event.total} {event.title}"))
-                    self._heads[event.node] = self._lines[event.node] = head
-                case StepProgress():
-                    head = self._heads.get(event.node, Text(visible(event.node)))
-                    self._lines[event.node] = Text.assemble(head, (f" · {visible(event.text)}", "dim"))
+                    self._heads[event.node, event.step] = self._lines[event.node, event.step] = head
+                case StepProgress(amount=amount):
+                    told = f"{bar(amount)} {words(amount)}" if amount else visible(event.text)
+                    head = self._heads.get((event.node, event.step), Text(visible(event.node)))
+                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {told}", "dim"))
                 case Asked():
-                    self._lines.pop(event.node, None)
+                    self._lines.pop((event.node, ""), None)
                 case StepEnded():
-                    self._lines.pop(event.node, None)
-                    self._heads.pop(event.node, None)
+                    self._lines.pop((event.node, event.outcome.step), None)
+                    self._heads.pop((event.node, event.outcome.step), None)
 
     def _picture(self) -> Group:
         with self._lock:

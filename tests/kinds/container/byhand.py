@@ -73,10 +73,10 @@ def rewritings(spec: ContainerSpec, body: Body, bench: Bench) -> Iterator[Hand]:
         yield Hand("what every tmpfs has", lambda b: host_set(b, "Tmpfs", other))
 
 
-def recreate(bench: Bench, name: str, act: Callable[[Body], object]) -> None:
+def recreate(bench: Bench, name: str, spec: ContainerSpec, act: Callable[[Body], object]) -> None:
     """Create a container anew as it is but for what `act` does to its body; it is not started."""
     found = bench.engine.inspect_container(name)
-    body = body_of(found)
+    body = body_of(found, spec)
     act(body)
     networks = _networks(found)
     first = body["HostConfig"]["NetworkMode"]
@@ -88,11 +88,12 @@ def recreate(bench: Bench, name: str, act: Callable[[Body], object]) -> None:
         bench.engine.connect_container_to_network(name, network, aliases=networks[network] or None)
 
 
-def body_of(found: Mapping[str, Any]) -> Body:
+def body_of(found: Mapping[str, Any], spec: ContainerSpec) -> Body:
     """The body that would create what inspect tells of, without what the engine would add by itself."""
     body = copy.deepcopy({**found["Config"], "HostConfig": found["HostConfig"]})
     host = body["HostConfig"]
-    if host["Privileged"] or "host" in (host["PidMode"], host["IpcMode"]):
+    unconfined = host["Privileged"] or "host" in (host["PidMode"], host["IpcMode"])
+    if unconfined and "label=disable" not in spec.security_opt:
         host["SecurityOpt"] = [each for each in host["SecurityOpt"] or [] if each != "label=disable"]
     return body
 

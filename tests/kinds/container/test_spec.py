@@ -37,6 +37,7 @@ def test_the_command_of_a_model_server() -> None:
         "--model-repository=/gpuplan/models",
         "--model-control-mode=explicit",
         "--exit-on-error=false",
+        "--strict-readiness=false",
         "--cache-config=local,size=1048576",
         "--rate-limit=execution_count",
         "--log-info=false",

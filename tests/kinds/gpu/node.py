@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from gpuplan.catalog.boards import Board, find_board
 from gpuplan.kinds.room import Memory
 from gpuplan.model.address import Address
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Refused
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
@@ -261,10 +262,13 @@ class Node:
         """Keep it for the test."""
         self.said.append(text)
 
-    def missing(self, digests: Sequence[str]) -> Sequence[str]:
+    def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
         raise NotImplementedError("the gpu room brings no content")
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+    def progress(self, text: str, done: int, total: int) -> None:
+        raise NotImplementedError("the gpu room brings no content")
+
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
         raise NotImplementedError("the gpu room brings no content")
 
     def source(self, path: str) -> AbstractContextManager[BinaryIO]:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpuplan.flow.hands import NodeHands
+from gpuplan.flow.journal import Journal
+from gpuplan.flow.ledger import Ledger
 from gpuplan.flow.order import in_order
+from gpuplan.flow.steps import Runner
 from gpuplan.intent.load import load_plan
 from gpuplan.kinds import model, repository
 from gpuplan.kinds.room import Room
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Comparison
+from gpuplan.model.changeset import NodeChanges
+from gpuplan.model.event import silent
 from gpuplan.model.inventory import Host
+from gpuplan.model.outcome import StepOutcome
 from gpuplan.model.record import Record, Recorded
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.reach.session import Question, Session
@@ -53,6 +63,14 @@ class TritonPythonModel:
         answer = np.array([[{answer}]], dtype=np.float32)
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", answer)]) for _ in requests]
 """
+
+
+@dataclass
+class Answers:
+    """What came of asking."""
+
+    given: dict[str, list[float]]
+    failed: list[str]
 
 
 class Bench:
@@ -140,6 +158,15 @@ class Bench:
         self.record = Record(PLAN, "r1", resources=resources)
         return changes
 
+    def apply_side_by_side(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
+        """Compare, and run the steps as an apply does, those of a crew side by side; the outcomes of the loads."""
+        changes = self.compare(desired)
+        node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
+        journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
+        hands = partial(NodeHands, self.session, PLAN, self.base, {}, keeper=ledger)
+        runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
+        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in runner.run()}
+
     def by_hand(self, act: str, name: str) -> None:
         """Load or unload a model as somebody with curl would, and wait until it is done."""
         with self.hands.forward(8000) as address:
@@ -177,6 +204,28 @@ class Bench:
             answer = json.loads(connection.getresponse().read())
             connection.close()
         return float(answer["outputs"][0]["data"][0])
+
+    @contextmanager
+    def asking(self, *models: str) -> Iterator[Answers]:
+        """Ask models for inferences without a pause while the block runs, each from a thread of its own."""
+        answers, ended = Answers({name: [] for name in models}, []), threading.Event()
+
+        def ask(name: str) -> None:
+            while not ended.is_set():
+                try:
+                    answers.given[name].append(self.infer(name))
+                except (OSError, KeyError, http.client.HTTPException) as fault:
+                    answers.failed.append(f"{name}: {fault!r}")
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in models]
+        for thread in threads:
+            thread.start()
+        try:
+            yield answers
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
 
     def _server(self) -> dict[str, Any]:
         value: Any = self.session.ask(Question(PLAN, ("triton",))).probe("triton").value

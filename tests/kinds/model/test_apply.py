@@ -207,7 +207,7 @@ def test_a_load_without_effect_is_not_believed(simulated: Bench) -> None:
 
 
 def test_an_unload_without_effect_is_not_believed(simulated: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuplan.kinds.model.apply"), "UNLOADING", 0.5)
+    monkeypatch.setattr(import_module("gpuplan.kinds.model.acts.unloading"), "UNLOADING", 0.5)
     simulated.python("a")
     simulated.apply(simulated.want(a={}))
     session: Any = simulated.session

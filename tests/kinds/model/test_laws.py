@@ -79,10 +79,13 @@ def test_every_difference_has_a_step_and_the_steps_have_an_order(
 ) -> None:
     seen = snapshot({"t": server}, {"t": {"at_start": sorted(before["t"])}}, {})
     comparison = compared(wishes(models), seen, wishes(before))
-    assert all(change.steps and change.fields for change in comparison.changes)
+    common = [change for change in comparison.changes if change.address.name == "t"]
+    assert all(change.fields for change in comparison.changes)
+    assert all(change.steps for change in comparison.changes if change not in common)
+    assert all(change.cause == root.address for root in common for change in comparison.changes if change.cause)
     order = in_order(comparison.changes)
     place = {address: number for number, address in enumerate(order)}
-    loads = {c.address: place[c.steps[0].id] for c in comparison.changes if c.action is not Action.DELETE}
+    loads = {c.address: place[c.steps[0].id] for c in comparison.changes if c.steps and c.action is not Action.DELETE}
     for desired in wishes(models):
         for part in (need for need in desired.needs if need in loads and desired.address in loads):
             assert loads[part] < loads[desired.address]

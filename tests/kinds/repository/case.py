@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,13 @@ class Case:
 
 def load(path: Path) -> Case:
     """Read a case; a key that nobody reads is an error."""
-    stated = checked(yaml.safe_load(path.read_text("utf-8")), "about wanted found error recorded silent expect")
+    stated = checked(
+        yaml.safe_load(path.read_text("utf-8")), "about wanted found unreadable error recorded silent expect"
+    )
     recorded = wishes(stated.get("recorded", {}))
     error = stated.get("error")
     probe = Probe(error=ProbeError(*error)) if error else found(stated.get("found", {}), stated.get("silent", False))
+    probe = unreadable(probe, stated.get("unreadable", {}))
     return Case(
         stated["about"],
         wishes(stated.get("wanted", {})),
@@ -69,6 +72,17 @@ def wishes(wanted: Texts) -> tuple[Desired, ...]:
 def found(repositories: Texts, silent: bool = False) -> Probe:
     """What the node tells of the same; a silent one tells no texts."""
     return Probe({"repositories": {name: _repository(models, silent) for name, models in repositories.items()}})
+
+
+def unreadable(probe: Probe, errors: Mapping[str, Mapping[str, Sequence[str]]]) -> Probe:
+    """The same, with models that the node could not read: container → model → code and text."""
+    if not errors:
+        return probe
+    value: Any = probe.value
+    for container, models in errors.items():
+        there = value["repositories"].setdefault(container, {"load_models": [], "models": {}})
+        there["models"] |= {name: {"error": {"code": code, "text": text}} for name, (code, text) in models.items()}
+    return probe
 
 
 def _repository(models: Mapping[str, Mapping[str, Any]], silent: bool) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,9 @@ from gpuplan.flow.hands import NodeHands
 from gpuplan.kinds.repository import ROOM
 from gpuplan.kinds.repository.spec import spec
 from gpuplan.model.change import Change, Step
+from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Problem, Refused
+from gpuplan.model.event import Amount
 from gpuplan.model.inventory import Connection, Host
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances, Desired
@@ -45,23 +47,27 @@ class Hands(NodeHands):
         self.deaf: set[str] = set()
         self.free: int | None = None
         self.full = False
-        super().__init__(session, "prod", base, {}, lambda text: None)
+        self.inodes: int | None = None
+        self.told: list[str] = []
+        self.measured: list[Amount] = []
+        super().__init__(session, "prod", base, {}, self.told.append, lambda _, amount: self.measured.append(amount))
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         return {} if operation in self.deaf else super().agent(operation, **arguments)
 
-    def send(self, digest: str, size: int, content: BinaryIO) -> None:
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
         if self.full:
             raise Refused(self.node, "blob.put", "disk_full", "No space left on device")
-        self.sent.append(size)
-        super().send(digest, size, content)
+        self.sent.extend(content.size for content in contents)
+        super().send(contents, arrived)
 
     def look(self, *probes: str) -> Snapshot:
         found = super().look(*probes)
         host = found.probe("host")
-        if self.free is None or host.error is not None:
+        if host.error is not None:
             return found
-        disk = {**as_object(as_object(host.value)["disk"]), "free": self.free}
+        stated = {"free": self.free, "inodes": self.inodes}
+        disk = {**as_object(as_object(host.value)["disk"]), **{key: n for key, n in stated.items() if n is not None}}
         return replace(found, probes={**found.probes, "host": Probe({**as_object(host.value), "disk": disk})})
 
 
@@ -139,12 +145,81 @@ def test_a_source_that_is_gone_is_told(hands: Hands, tmp_path: Path) -> None:
 def test_too_little_room_is_told_before_anything_is_sent(hands: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path, a=MODELS["a"])
     hands.free = 900
-    needed = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    needed = 4096 * len(models_of(desired[0])["a"]["files"])  # what each of them takes on a disk
     said = failure(hands, desired)
     assert said.startswith(
         f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"
     )
     assert hands.sent == []
+
+
+def steps(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
+    return [step for change in compare(hands, desired) for step in change.steps]
+
+
+def blocks(desired: Sequence[Desired]) -> int:
+    """What all contents take on a disk, each once."""
+    files = [file for model in models_of(desired[0]).values() for file in model["files"].values() if file["sha256"]]
+    return 4096 * len({file["sha256"] for file in files})
+
+
+def test_the_room_for_all_models_together_is_foreseen(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    hands.free = blocks(desired)
+    ROOM.foresee(steps(hands, desired), hands)
+    hands.free -= 1
+    with pytest.raises(Problem) as caught:
+        ROOM.foresee(steps(hands, desired), hands)
+    assert f"{blocks(desired):,} bytes are to be brought, and {hands.free:,} bytes are free" in str(caught.value)
+    assert hands.sent == []
+
+
+def test_inodes_are_foreseen_too(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path, a=MODELS["a"])
+    hands.inodes = 7
+    ROOM.foresee(steps(hands, desired), hands)  # three contents, the directory and one in it, and two names beside it
+    hands.inodes = 6
+    with pytest.raises(Problem, match="7 files and directories are to be made, and 6 inodes are free"):
+        ROOM.foresee(steps(hands, desired), hands)
+
+
+def test_what_goes_makes_room_unless_another_model_keeps_it(hands: Hands, tmp_path: Path) -> None:
+    apply(hands, want(tmp_path, a=MODELS["a"], b=MODELS["b"]))
+    (tmp_path / "m/1/model.py").write_text(PYTHON.replace("[]", "()"))
+    files = {name: text for name, text in FILES.items() if name != "m/1/model.py"}
+    other = {"o/1/model.py": PYTHON.replace("[]", "{}"), "o/config.pbtxt": PYTHON_CONFIG}
+    o = {"source": "o", "containers": ["triton"]}
+    hands.free = 4096
+    kept = want(tmp_path, {**files, **other}, b=MODELS["b"], o=o)
+    with pytest.raises(Problem, match="no room"):  # of a, only its config goes: b has the same weights
+        ROOM.foresee(steps(hands, kept), hands)
+    ROOM.foresee(steps(hands, want(tmp_path, {**files, **other}, o=o)), hands)
+
+
+def test_an_apply_that_cannot_be_finished_is_not_begun(hands: Hands, tmp_path: Path) -> None:
+    apply(hands, want(tmp_path, a=MODELS["a"]))
+    before = hands.look("repository").probe("repository").value
+    hands.free = 100
+    with pytest.raises(Problem):
+        ROOM.foresee(steps(hands, want(tmp_path)), hands)
+    assert hands.look("repository").probe("repository").value == before
+
+
+def test_what_was_cut_off_is_gone_on_with_and_it_is_said(hands: Hands, tmp_path: Path) -> None:
+    big = {**FILES, "m/1/weights.bin": "w" * (1 << 20)}
+    desired = want(tmp_path, big, a=MODELS["a"])
+    weights = models_of(desired[0])["a"]["files"]["1/weights.bin"]
+    arguments = {"digest": weights["sha256"], "size": weights["size"], "offset": 0, "last": False}
+    hands._session.call("blob.put", arguments, b"w" * 300_000)
+    hands._session.close()
+    session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
+    again = Hands(session, tmp_path)
+    apply(again, desired)
+    assert "going on where an earlier run was cut off: 300,000 bytes of it are there" in again.told
+    total = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    assert again.measured[0] == Amount(300_000, total)
+    assert again.measured[-1] == Amount(total, total)
+    session.close()
 
 
 def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(hands: Hands, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(hashes, "LARGE", 10)
     monkeypatch.setattr(hashes, "SETTLED", 0.0)
     hashes._remembered.cache_clear()
-    return tmp_path / "cache/gpuplan/sha256"
+    return tmp_path / "cache/gpuplan/sha256.sqlite"
 
 
 def write(path: Path, text: str) -> str:
@@ -26,14 +28,30 @@ def write(path: Path, text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_large_file_is_read_once_for_all_runs(cache: Path, tmp_path: Path) -> None:
+def test_a_large_file_is_read_once_for_all_runs(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "weights.bin"
     right = write(file, "x" * 20)
     assert hashes.sha256_of(file) == (right, 20)
-    (kept,) = cache.iterdir()
-    kept.write_text("f" * 64)
+    monkeypatch.setattr(hashes, "_read", lambda path: pytest.fail(f"{path} is read again"))
     hashes._remembered.cache_clear()
-    assert hashes.sha256_of(file) == ("f" * 64, 20)
+    assert hashes.sha256_of(file) == (right, 20)
+    assert cache.stat().st_mode & 0o777 == 0o600
+
+
+def test_ten_gigabytes_are_not_read_by_the_next_run(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file stands for the weights, and the count of its readings for the time that they take."""
+    file = tmp_path / "weights.bin"
+    with file.open("wb") as opened:
+        opened.truncate(10 * 2**30)
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    read: list[Path] = []
+    monkeypatch.setattr(hashes, "_read", lambda path: read.append(path) or "f" * 64)
+    for _ in range(3):
+        assert hashes.sha256_of(file) == ("f" * 64, 10 * 2**30)
+        hashes._remembered.cache_clear()
+    assert read == [file]
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(cache: Path, tmp_path: Path) -> None:
@@ -53,17 +71,23 @@ def test_a_file_that_was_just_written_is_not_remembered(
     assert not cache.exists()
 
 
-def test_a_small_file_and_a_damaged_entry_are_read(cache: Path, tmp_path: Path) -> None:
+def test_a_small_file_is_read_and_a_damaged_cache_begun_anew(cache: Path, tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     right = write(small, "x")
     assert hashes.sha256_of(small) == (right, 1)
     assert not cache.exists()
     right = write(large, "x" * 20)
-    hashes.sha256_of(large)
-    (kept,) = cache.iterdir()
-    kept.write_text("half")
-    hashes._remembered.cache_clear()
-    assert hashes.sha256_of(large) == (right, 20)
+    cache.parent.mkdir(parents=True)
+    for _ in range(2):
+        cache.write_bytes(b"no database" * 1000)
+        hashes._remembered.cache_clear()
+        assert hashes.sha256_of(large) == (right, 20)
+    assert rows(cache) == 1
+
+
+def rows(cache: Path) -> int:
+    with contextlib.closing(sqlite3.connect(cache)) as opened:
+        return int(opened.execute("SELECT count(*) FROM hashes").fetchone()[0])
 
 
 def test_the_cache_stays_small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +96,7 @@ def test_the_cache_stays_small(cache: Path, tmp_path: Path, monkeypatch: pytest.
         file = tmp_path / f"{number}.bin"
         right = write(file, f"{number}" * 20)
         assert hashes.sha256_of(file) == (right, 20)
-    assert len(list(cache.iterdir())) == 3
+    assert rows(cache) == 3
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(cache: Path, tmp_path: Path) -> None:

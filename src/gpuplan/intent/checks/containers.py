@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from gpuplan.intent.checks.files import wrong_path
 from gpuplan.intent.checks.reference import is_slice, nearest, wrong
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts
+from gpuplan.intent.repositories import wrong as wrong_repository
 from gpuplan.intent.select import device_names
 from gpuplan.model.diagnostic import Diagnostic
 
@@ -73,6 +74,8 @@ def _server(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnos
         )
         fix = "Use one Triton for each slice: write each: GPU/SLICE*, or a container of its own for each slice."
         yield Diagnostic("A Triton has more than one slice", detail, fix, plan.where("containers", name, "gpus"))
+    if container.triton is not None and (told := wrong_repository(container.triton.repository)):
+        yield Diagnostic("Not a model repository", *told, plan.where("containers", name, "triton", "repository"))
     for key in ("command", "entrypoint"):
         if getattr(container, key) is not None:
             detail = f"{name} states {key}, and gpuplan writes the command of a model server itself."

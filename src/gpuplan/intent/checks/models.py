@@ -8,20 +8,52 @@ from graphlib import CycleError, TopologicalSorter
 
 from gpuplan.intent.checks.files import wrong_path
 from gpuplan.intent.checks.reference import nearest
-from gpuplan.intent.planfile import Model, PlanFile
+from gpuplan.intent.planfile import Container, Model, PlanFile
+from gpuplan.intent.repositories import is_remote
 from gpuplan.model.diagnostic import Diagnostic
 
 
 def check_models(plan: PlanFile) -> Iterator[Diagnostic]:
     """Everything wrong with the models."""
     for name, model in plan.models.items():
-        if told := wrong_path(plan, model.source, "directory"):
-            yield Diagnostic("A model's source is not there", *told, plan.where("models", name, "source"))
+        yield from _source(plan, name, model)
         yield from _containers(plan, name, model)
         yield from _overrides(plan, name, model)
         yield from _dependencies(plan, name, model)
         yield from _silences(plan, name, model)
     yield from _cycles(plan)
+
+
+def _source(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    """A model is brought from its source, or served from a repository that has it already: never both."""
+    where = plan.where("models", name, *(["source"] if model.source is not None else []))
+    servers = {each: plan.containers[each] for each in model.containers if each in plan.containers}
+    remote = [each for each, section in servers.items() if _remote(section)]
+    local = [each for each, section in servers.items() if section.triton is not None and not _remote(section)]
+    if remote and local:
+        detail = (
+            f"{name} would be brought to {', '.join(local)}, and is served by {', '.join(remote)} as it lies there."
+        )
+        yield Diagnostic("A model is on servers of two kinds", detail, "Write two models of two names.", where)
+    elif remote and model.source is not None:
+        place = getattr(servers[remote[0]].triton, "repository", "")
+        detail = f"{name} states a source, and {', '.join(remote)} serves the models of {place} as they lie there."
+        fix = "Remove source:, or state repository: local for that server."
+        yield Diagnostic("A model cannot be brought to this server", detail, fix, where)
+    elif local and model.source is None:
+        fix = "Add source: DIRECTORY, or name the server's own repository under triton.repository."
+        detail = f"{name} states no source, and {', '.join(local)} has only the models that are brought to it."
+        yield Diagnostic("A model has no source", detail, fix, where)
+    elif model.source is not None and (told := wrong_path(plan, model.source, "directory")):
+        yield Diagnostic("A model's source is not there", *told, where)
+    if remote and not local:
+        from gpuplan.intent.sources.remote import overlay_faults
+
+        yield from overlay_faults(plan, name, model)
+
+
+def _remote(container: Container) -> bool:
+    return container.triton is not None and is_remote(container.triton.repository)
 
 
 def _containers(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:

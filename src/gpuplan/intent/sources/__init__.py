@@ -4,6 +4,7 @@ Two rooms want them, one for the files to bring and one for the content to find 
 another, they are read here.
 """
 
+from gpuplan.intent.sources.remote import Served, served_on
 from gpuplan.intent.sources.source import File, Source, silenced, sources_on
 
-__all__ = ["File", "Source", "silenced", "sources_on"]
+__all__ = ["File", "Served", "Source", "served_on", "silenced", "sources_on"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpuplan.intent.expand import containers_on
+from collections.abc import Iterator
+
+from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import PlanFile
 from gpuplan.intent.select import patterns_of
 from gpuplan.intent.sources.source import judged
@@ -17,12 +19,16 @@ def check_models(plan: PlanFile) -> tuple[tuple[Diagnostic, ...], int]:
     """
     found: dict[Diagnostic, None] = {}
     silenced: dict[tuple[str, str], int] = {}
+    for host, placed in servers_alone(plan):
+        told, held = judged(plan, host, placed)
+        found.update(dict.fromkeys(told))
+        silenced[str(placed.path[1]), placed.name] = held
+    return tuple(found), sum(silenced.values())
+
+
+def servers_alone(plan: PlanFile) -> Iterator[tuple[Host, Placed]]:
+    """Every model server, on the nodes made up."""
     stated = [container.nodes for container in plan.containers.values() if container.triton is not None]
     for pattern in dict.fromkeys(pattern for nodes in stated for pattern in patterns_of(nodes)):
         host = Host(pattern)
-        for placed in containers_on(plan, host):
-            if placed.container.triton is not None:
-                told, held = judged(plan, host, placed)
-                found.update(dict.fromkeys(told))
-                silenced[str(placed.path[1]), placed.name] = held
-    return tuple(found), sum(silenced.values())
+        yield from ((host, placed) for placed in containers_on(plan, host) if placed.container.triton is not None)

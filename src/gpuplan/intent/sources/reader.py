@@ -51,7 +51,7 @@ class Reader:
         Raises:
             Problem: nothing can be made of it; with all that is wrong.
         """
-        found = scan(Path(self.plan.path).parent / self.model.source)
+        found = scan(Path(self.plan.path).parent / (self.model.source or ""))
         layers, faults = self._layers()
         faults += found.faults
         file = found.root / CONFIG

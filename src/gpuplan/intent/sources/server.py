@@ -27,6 +27,7 @@ def server_of(plan: PlanFile, placed: Placed) -> Server:
         shm_size=_shared_memory(container),
         flags=_flags(container.triton or Triton(), container.image or ""),
         flags_are_checked=True,
+        completion_is_stated=container.triton is not None and container.triton.auto_complete is not None,
         where=lambda *path: plan.where(*placed.path, *path),
     )
 
@@ -65,6 +66,8 @@ def _flags(triton: Triton, image: str) -> Mapping[str, tuple[str, ...]]:
         switched_off = name in flags() and flags()[name].takes == "none" and words == ("false",)
         if not switched_off:
             found[name] = words
+    if triton.auto_complete is False:
+        found.setdefault("disable-auto-complete-config", ("true",))
     if triton.cache is not None:
         name, _, size = cache_flag(triton.cache, release_of(image)).removeprefix("--").partition("=")
         found.setdefault(name, (size,))

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.checks import Repository, Silence, Verdict, judge
+from gpuplan.checks import Repository, Silence, Verdict, judge, lacking
 from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import Model, PlanFile
 from gpuplan.intent.sources.hashes import sha256_of
 from gpuplan.intent.sources.reader import Draft, Reader, unreadable
+from gpuplan.intent.sources.remote import credential_warnings
 from gpuplan.intent.sources.render import Layer, marked, with_layers
 from gpuplan.intent.sources.scan import CONFIG, Scan
 from gpuplan.intent.sources.server import server_of
@@ -54,6 +55,12 @@ class Source:
     """The versions that Triton will serve."""
     parts: tuple[str, ...]
     """The models that it is composed of."""
+    config: JsonObject
+    """Its final config."""
+    backend: str
+    """The backend that serves it; empty where that is not known."""
+    lacking: tuple[str, ...] = ()
+    """What its config leaves to the server, in words."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +127,11 @@ def judged(plan: PlanFile, host: Host, home: Placed) -> tuple[tuple[Diagnostic, 
     return (*found.unread, *said, *found.verdict.server), found.verdict.silenced
 
 
-def _judge(plan: PlanFile, home: Placed, models: Models) -> _Judged:
+def _judge(plan: PlanFile, home: Placed, stated: Models) -> _Judged:
+    """Of models without a source nothing is seen from here."""
+    models = tuple((name, model) for name, model in stated if model.source is not None)
     drafts: dict[str, Draft] = {}
-    faults: list[Diagnostic] = []
+    faults: list[Diagnostic] = [*credential_warnings(plan, home)]
     for name, model in models:
         try:
             drafts[name] = Reader(plan, name, model, home).read()
@@ -164,7 +173,16 @@ def _source(plan: PlanFile, draft: Draft) -> Source:
     content, rendered = marked(named, {path: file.sha256 for path, file in files.items()})
     files[CONFIG] = _of_text(rendered)
     subject = draft.subject
-    return Source(subject.name, content, dict(sorted(files.items())), tuple(subject.wanted), subject.parts())
+    return Source(
+        subject.name,
+        content,
+        dict(sorted(files.items())),
+        tuple(subject.wanted),
+        subject.parts(),
+        subject.config,
+        subject.backend,
+        lacking(subject),
+    )
 
 
 def _files(plan: PlanFile, found: Scan) -> dict[str, File]:

@@ -15,6 +15,7 @@ from gpuplan.kinds.container.condition import state
 from gpuplan.kinds.container.livefields import live_fields, own_names, primary_network
 from gpuplan.kinds.container.read import Image, Observed, leftover
 from gpuplan.kinds.container.seals import Verdict, verdicts, words
+from gpuplan.kinds.container.server import completion_flag
 from gpuplan.kinds.container.shape import VISIBLE, ContainerSpec, EnvValue
 from gpuplan.kinds.container.tags import image_differs
 from gpuplan.kinds.ground.devices import environment
@@ -74,6 +75,7 @@ def differences(
         found.extend([change] if change else [])
         reasons.extend(why)
     found.extend(_fields(spec, before.spec if before else None, live, observed))
+    reasons.extend(_completion(spec, live))
     secrets = verdicts(spec.env, live, circumstances.secrets, circumstances.record.key)
     env = compare_env(spec.env, before, live, image, secrets)
     found.extend(sorted(env, key=lambda change: change.path))
@@ -136,13 +138,28 @@ def _fields(
     for path, stated in sorted(wanted.items()):
         further = [alias for alias in texts(stated) if alias not in given]
         value = further if path.startswith("networks.") else stated
-        if has.get(path) != value:
+        if has.get(path) != value and not (path == "command" and _as_good(spec, has[path], value)):
             yield FieldChange(path, shown(path, has.get(path)), shown(path, value))
     for path in sorted(has.keys() - wanted.keys()):
         owned = path.startswith(OWNED) and (image is not None or not path.startswith("labels."))
         dropped = path in before and has[path] == before[path] != _default(path, observed)
         if owned or (dropped and (image is None or path.partition(".")[0] not in FROM_IMAGE)):
             yield FieldChange(path, shown(path, has[path]), None)
+
+
+def _as_good(spec: ContainerSpec, has: Json, wanted: Json) -> bool:
+    """A server that completes configs although none needs it is not replaced for that."""
+    off = completion_flag(False, None)
+    return spec.configs_say_all and isinstance(wanted, list) and has == [word for word in wanted if word not in off]
+
+
+def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
+    """Why a server that takes configs as they stand must give way."""
+    off = completion_flag(False, None)
+    runs_without = any(word in off for word in texts(live.config.get("Cmd")))
+    if not spec.config_lacks or not runs_without or set(off) & set(spec.command or ()):
+        return ()
+    return (f"it runs with {off[0]}, and {spec.config_lacks}: state that, and the container stays",)
 
 
 def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observed) -> Fields:

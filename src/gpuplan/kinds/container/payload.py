@@ -9,7 +9,7 @@ from gpuplan.kinds.container import normal
 from gpuplan.kinds.container.canonical import health_check
 from gpuplan.kinds.container.forms import split_side
 from gpuplan.kinds.container.replacing import stops_within
-from gpuplan.kinds.container.shape import REPOSITORY, TRITON_PORT, ContainerSpec
+from gpuplan.kinds.container.shape import REPOSITORY, THEIRS, TRITON_PORT, ContainerSpec
 from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.model.value import Json, JsonObject
 
@@ -76,11 +76,13 @@ def limits(spec: ContainerSpec) -> JsonObject:
 
 
 def _host(spec: ContainerSpec, devices: Sequence[str], repository: str) -> JsonObject:
-    binds = [_bind(target, source) for target, source in spec.mounts.items()]
+    served = {path: source for path, source in spec.mounts.items() if spec.triton and path == THEIRS}
+    binds = [_bind(target, source) for target, source in spec.mounts.items() if target not in served]
     if spec.triton:
         binds.append(f"{repository}:{REPOSITORY}:ro")
     stated: dict[str, Json] = {
         "Binds": binds or None,
+        "Mounts": [_mount(target, source) for target, source in served.items()] or None,
         "PortBindings": {inside: [_side(side) for side in sides] for inside, sides in spec.ports.items()} or None,
         "DeviceRequests": [_request(devices)] if devices else None,
         "RestartPolicy": restart_policy(spec.restart) if spec.restart is not None else None,
@@ -135,6 +137,11 @@ def _request(devices: Sequence[str]) -> JsonObject:
 def _bind(target: str, source: str) -> str:
     path, _, options = source.partition(":")
     return f"{path}:{target}:{options}" if options else f"{path}:{target}"
+
+
+def _mount(target: str, source: str) -> JsonObject:
+    """A directory that must be there: where a bind finds none, the engine makes an empty one without a word."""
+    return {"Type": "bind", "Source": source.partition(":")[0], "Target": target, "ReadOnly": True}
 
 
 def _side(side: str) -> JsonObject:

@@ -48,8 +48,8 @@ def _no_way(having: Sequence[Wanted], toolkit: Toolkit) -> Diagnostic:
         )
     else:
         fix = (
-            "Install the package nvidia-container-toolkit on the node, then restart the engine, which looks for it only "
-            "when it starts:\n"
+            "Install the package nvidia-container-toolkit on the node, then restart the engine, which looks for it "
+            "only when it starts:\n"
             "    sudo apt-get install -y nvidia-container-toolkit\n"
             "    sudo systemctl restart docker"
         )

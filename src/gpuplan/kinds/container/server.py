@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from gpuplan.catalog.serverflags import conflicts, misshapen
 from gpuplan.catalog.triton import Release, cache_flag, flags, object_to, rejects
-from gpuplan.kinds.container.shape import REPOSITORY
+from gpuplan.intent.repositories import canonical, is_remote, on_node
+from gpuplan.kinds.container.shape import REPOSITORY, THEIRS
 
 OWNED: Mapping[str, str] = {
     "help": "it only prints the usage",
-    "model-repository": "the repository is rendered by gpuplan",
-    "model-store": "the repository is rendered by gpuplan",
+    "model-repository": "triton.repository says where the models are",
+    "model-store": "triton.repository says where the models are",
     "model-control-mode": "model servers always run in explicit mode",
     "repository-poll-secs": "model servers always run in explicit mode",
     "load-model": "the models of the plan file are loaded at the start",
@@ -25,6 +26,12 @@ OWNED: Mapping[str, str] = {
     "http-restricted-api": "gpuplan needs the model repository API",
 }
 """Flags that gpuplan sets or relies on, and why the plan file may not."""
+COMPLETION = ("disable-auto-complete-config", "strict-model-config")
+"""The flags that turn auto-completion off, of later and of earlier releases."""
+READINESS = "strict-readiness"
+"""Off unless the plan file states it: one model that does not load would otherwise make the whole server not ready, and
+keep it so until that model loads or the server is started anew. At a start nothing is answered before the models are
+loaded, whatever it says."""
 CACHE = ("cache-config", "response-cache-byte-size")
 START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
 """Reads the models to load from the repository at each start, so that the set changes without a new container."""
@@ -44,19 +51,60 @@ class Fault:
     fatal: bool
 
 
-def command_line(stated: Stated, cache: int | None, release: Release | None) -> tuple[str, ...]:
-    """The container's command for a model server; flags in the order in which the plan file states them."""
+def command_line(
+    stated: Stated,
+    cache: int | None,
+    release: Release | None,
+    repository: str = "local",
+    completion: bool | None = None,
+) -> tuple[str, ...]:
+    """The container's command for a model server; flags in the order in which the plan file states them.
+
+    `completion` says whether the server fills in what configs leave out; None leaves it to the flags and the release.
+    """
     rendered = [
-        f"--model-repository={REPOSITORY}/models",
+        f"--model-repository={seen_at(repository)}",
         "--model-control-mode=explicit",
         "--exit-on-error=false",
     ]
+    if not any(_bare(name) == READINESS for name in stated):
+        rendered.append(f"--{READINESS}=false")
+    if completion is not None:
+        rendered.extend(completion_flag(completion, release))
     if cache is not None:
         rendered.append(cache_flag(cache, release))
     for name, value in stated.items():
         for each in _values(value):
             rendered.extend(_rendered(_bare(name), each))
     return ("sh", "-c", START, "tritonserver", *rendered)
+
+
+def completion_flag(on: bool, release: Release | None) -> tuple[str, ...]:
+    """The flag by which a server of the release completes configs or does not; none where that is what it does anyway.
+
+    Up to 22.06 configs had to say all unless --strict-model-config=false (server, release notes of 22.07).
+    """
+    late, early = COMPLETION
+    if object_to(late, release) is None:
+        return () if on else (f"--{late}",)
+    return (f"--{early}=false",) if on else ()
+
+
+def decides_completion(stated: Stated) -> str:
+    """The flag of the plan file that decides about auto-completion; empty where none does."""
+    return next((name for name in stated if _bare(name) in COMPLETION), "")
+
+
+def seen_at(repository: str) -> str:
+    """Where the server finds its models: an address, or a directory inside the container."""
+    if not is_remote(repository):
+        return f"{REPOSITORY}/models"
+    return THEIRS if on_node(repository) else canonical(repository)
+
+
+def mounted(repository: str) -> Mapping[str, str]:
+    """The mount of a node's own repository: path in the container → source and options."""
+    return {THEIRS: f"{canonical(repository)}:ro"} if on_node(repository) else {}
 
 
 def check(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = "/gpuplan"
 """Where a model server sees its repository directory."""
+THEIRS = "/repository"
+"""Where a model server sees a directory of its node that it serves models from."""
 TRITON_PORT = 8000
 """Triton's HTTP port inside the container."""
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -141,6 +143,10 @@ class ContainerSpec:
     ready: Readiness = field(default_factory=Readiness)
     triton: bool = False
     """A model server, with its repository directory mounted at /gpuplan."""
+    configs_say_all: bool = False
+    """Its auto-completion is off because no config needs it: one that runs with it on serves as well."""
+    config_lacks: str = ""
+    """What the first config that does not say all lacks, in words; for what a server that runs without it must hear."""
 
 
 def to_json(spec: ContainerSpec) -> JsonObject:

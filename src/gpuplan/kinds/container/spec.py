@@ -12,13 +12,15 @@ from gpuplan.catalog.triton import release_of
 from gpuplan.intent.engineoptions import Ulimit
 from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import PlanFile, ServerPorts
+from gpuplan.intent.repositories import is_remote
 from gpuplan.intent.secrets import is_secret
+from gpuplan.intent.sources import sources_on
 from gpuplan.intent.sources.archive import Held, look_into
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.kinds.container.images import canonical_name
 from gpuplan.kinds.container.replacing import drain, objections, readiness
-from gpuplan.kinds.container.server import Fault, check, command_line
+from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
@@ -72,6 +74,7 @@ def _desired(told: _Told) -> Iterator[Desired]:
 def _spec(told: _Told) -> ContainerSpec:
     stated, fault = told.placed.container, told.fault
     image = _image(told)
+    completion = _completion(told)
     _refuse(told)
     mounts = _mounts(told)
     return ContainerSpec(
@@ -84,7 +87,7 @@ def _spec(told: _Told) -> ContainerSpec:
         ports=_ports(told),
         env=_env(told),
         mounts=mounts,
-        command=_command(told, image) or None,
+        command=_command(told, image, completion[0]) or None,
         entrypoint=_words(told, "entrypoint", stated.entrypoint),
         user=stated.user or None,
         group_add=tuple(sorted(set(stated.group_add))),
@@ -119,6 +122,8 @@ def _spec(told: _Told) -> ContainerSpec:
         adopt=stated.adopt,
         ready=readiness(told.plan, told.host, told.placed),
         triton=stated.triton is not None,
+        configs_say_all=completion == (False, True),
+        config_lacks=_lacks(told) if completion == (None, True) else "",
     )
 
 
@@ -230,12 +235,46 @@ def _mounts(told: _Told) -> Mapping[str, str]:
             "volumes", "A volume is not understood", f"{fault}.", 'Write "/srv/cache:/cache" or "name:/data:ro".'
         )
         return {}
-    if told.placed.container.triton and any(f"{path}/".startswith(f"{REPOSITORY}/") for path in mounts):
-        told.fault("volumes", "A path is taken", f"{REPOSITORY} is where a model server's repository is mounted.")
-    return mounts
+    triton = told.placed.container.triton
+    if triton is None:
+        return mounts
+    given = mounted(triton.repository)
+    for place in (REPOSITORY, *given):
+        if any(f"{path}/".startswith(f"{place}/") for path in mounts):
+            told.fault("volumes", "A path is taken", f"{place} is where a model server's repository is mounted.")
+    return {**mounts, **given}
 
 
-def _command(told: _Told, image: str) -> tuple[str, ...] | None:
+def _completion(told: _Told) -> tuple[bool | None, bool]:
+    """Whether a model server completes configs, None where nothing is to be said; and whether gpuplan decided that.
+
+    It does not need to where all configs of its models say all; a server without models keeps it for those to come.
+    """
+    triton = told.placed.container.triton
+    if triton is None:
+        return None, False
+    if flag := decides_completion(triton.flags):
+        if triton.auto_complete is not None:
+            detail = f"--{flag} and auto_complete: say the same thing, or the opposite of it."
+            told.fault(f"triton.flags.{flag}", "Auto-completion is stated twice", detail, "Keep auto_complete:.")
+        return None, False
+    if triton.auto_complete is not None:
+        return triton.auto_complete, False
+    if is_remote(triton.repository):
+        return None, False
+    models = sources_on(told.plan, told.host, told.placed.name)[0]
+    return (False if models and not any(each.lacking for each in models) else None), True
+
+
+def _lacks(told: _Told) -> str:
+    """What the first model lacks whose config leaves something to the server."""
+    for each in sources_on(told.plan, told.host, told.placed.name)[0]:
+        if each.lacking:
+            return f"the config of {each.model} leaves out {', '.join(each.lacking)}"
+    return ""
+
+
+def _command(told: _Told, image: str, completion: bool | None) -> tuple[str, ...] | None:
     stated = told.placed.container
     if stated.triton is None:
         return _words(told, "command", stated.command)
@@ -248,7 +287,7 @@ def _command(told: _Told, image: str) -> tuple[str, ...] | None:
         severity = Severity.ERROR if fault.fatal else Severity.WARNING
         summary = _about(fault)
         told.fault(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
-    return command_line(stated.triton.flags, stated.triton.cache, release)
+    return command_line(stated.triton.flags, stated.triton.cache, release, stated.triton.repository, completion)
 
 
 def _about(fault: Fault) -> str:

@@ -29,6 +29,8 @@ class Live:
     host_config: JsonObject = field(repr=False)
     networks: JsonObject = field(repr=False, default_factory=dict)
     """By name, or by id where it was created so: as the engine says it in NetworkSettings."""
+    started: str = ""
+    """When it was last started, as the engine writes it; empty where it never was."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -86,6 +88,7 @@ def live(raw: JsonObject) -> Live:
         config=config,
         host_config=mapping(raw.get("HostConfig")),
         networks=mapping(mapping(raw.get("NetworkSettings")).get("Networks")),
+        started=str(state.get("StartedAt") or ""),
     )
 
 

@@ -6,6 +6,6 @@ from gpuplan.kinds.model.read import read
 from gpuplan.kinds.model.spec import spec
 from gpuplan.kinds.room import Room
 
-ROOM = Room("model", ("docker", "triton", "repository"), spec, read, diff, apply)
+ROOM = Room("model", ("docker", "triton", "repository", "gpu"), spec, read, diff, apply)
 
 __all__ = ["ROOM"]

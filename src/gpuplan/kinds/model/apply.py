@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpuplan.kinds.ground.docker import Live
-from gpuplan.kinds.model.failure import failed, had_no_effect, hung, no_server, stays
+from gpuplan.kinds.model.acts.after_load import prove_loaded
+from gpuplan.kinds.model.acts.loading import Loading
+from gpuplan.kinds.model.acts.proving import Place
+from gpuplan.kinds.model.acts.unloading import take_out
+from gpuplan.kinds.model.acts.way_back import go_back, settle
+from gpuplan.kinds.model.failure import had_no_effect, no_server
 from gpuplan.kinds.model.log import Log
-from gpuplan.kinds.model.read import READY, Observed, Server, read
-from gpuplan.kinds.model.server import TritonServer
+from gpuplan.kinds.model.read import Observed, Server, read
+from gpuplan.kinds.model.renew import renew
+from gpuplan.kinds.model.server import TritonServer, leave_thread
 from gpuplan.kinds.model.wanted import Wanted, wanted_from
 from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.snapshot import ProbeError
-
-UNLOADING = 120.0
-"""Seconds that requests in flight may keep a model from being unloaded."""
-TELL = 5.0
-"""Seconds between two words of progress."""
+from gpuplan.model.value import JsonObject, as_list, as_object
 
 
 def apply(step: Step, hands: Hands) -> Memory:
@@ -31,113 +32,88 @@ def apply(step: Step, hands: Hands) -> Memory:
         Problem: the server refuses, does not answer, or its index does not show what was asked for.
         Refused: the agent could not keep the list of models that the server loads when it starts.
     """
-    if step.verb is Verb.DELETE:
-        _unload(step, hands, str(step.arguments["container"]), str(step.arguments["model"]))
-    else:
-        _load(step, hands, wanted_from(step.arguments))
+    try:
+        if step.name == "restart":
+            _restart(step, hands, str(step.arguments["container"]))
+        elif step.verb is Verb.DELETE:
+            _unload(step, hands, str(step.arguments["container"]), str(step.arguments["model"]))
+        else:
+            _load(step, hands, wanted_from(step.arguments))
+    finally:
+        leave_thread()
     return ()
 
 
+def _restart(step: Step, hands: Hands, name: str) -> None:
+    container = _running(step, read(hands.look("docker")), hands.plan, name)
+    if container is None:
+        raise Problem(no_server(step, name, "its container does not run"))
+    renew(step, hands, container)
+
+
 def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
-    container, server = _find(step, hands, wanted.container)
-    if container is None or server is None:
+    found = _find(step, hands, wanted.container)
+    if found is None:
         raise Problem(no_server(step, wanted.container, "its container does not run"))
-    with _reach(hands, server, wanted.container) as triton:
-        Loading(step, hands, wanted, triton, Log(hands.docker(), container.id)).run()
-    _list_at_start(step, hands, wanted.container, wanted.model, wanted=True)
-
-
-@dataclass
-class Loading:
-    """One load, from what the server has to what it should have."""
-
-    step: Step
-    hands: Hands
-    wanted: Wanted
-    triton: TritonServer
-    log: Log
-    _told: float = field(default_factory=time.monotonic)
-
-    def run(self) -> None:
-        """Load the model unless it is loaded as wanted; raises Problem with the reason where it does not come up."""
-        deadline = time.monotonic() + self.wanted.load_timeout
-        found = self._settled(deadline)
-        if self._so(found) and self.step.arguments.get("again") is not True:
-            self.hands.say(f"{self.wanted.model} is loaded already")
-            return
-        found, refusal = self._ask(deadline)
-        if not self._so(found):
-            raise Problem(failed(self.step, self.wanted, found, refusal, self.log.errors()))
-        self.hands.say(f"{self.wanted.model} is READY")
-
-    def _ask(self, deadline: float) -> tuple[Server, str]:
-        left = max(1.0, deadline - time.monotonic())
+    with _reach(hands, found.server, wanted.container) as triton:
+        log = Log(hands.docker, found.container.id, found.at)
+        again, anew = (step.arguments.get(name) is True for name in ("again", "anew"))
+        loading = Loading(step, hands, wanted, triton, log, again, anew)
+        rest = [Loading(step, hands, one, triton, log) for one in _dependents(step)]
         try:
-            refusal = self.triton.load(self.wanted.model, left, self._progress)
-        except TimeoutError:
-            raise Problem(hung(self.step, self.wanted, self.log.errors())) from None
-        return (self.triton.look(self.wanted.model) if refusal else self._settled(deadline)), refusal
+            for each in (loading, *rest):
+                each.run()
+            place = Place(hands, found.container.id, wanted.container, found.server.address)
+            for stated in (step.arguments, *_verified(step)):
+                prove_loaded(place, stated, triton.look(str(stated["model"])).ready(str(stated["model"])))
+        except Problem as problem:
+            raise go_back(loading, rest, problem) from problem
+        _list_at_start(step, hands, wanted.container, wanted.model, wanted=True)
+        settle(loading)
 
-    def _settled(self, deadline: float) -> Server:
-        """The server once nothing of the model moves: a load or unload that goes on is not met with a second one."""
-        while (found := self.triton.look(self.wanted.model)).moving(self.wanted.model):
-            if time.monotonic() >= deadline:
-                raise Problem(hung(self.step, self.wanted, self.log.errors()))
-            self._say(found)
-            self.triton.pause()
-        return found
 
-    def _progress(self) -> None:
-        if time.monotonic() - self._told >= TELL:
-            self._say(self.triton.look(self.wanted.model))
+def _dependents(step: Step) -> list[Wanted]:
+    """The models that are composed of this one or call it, and of which this step has to see that they still serve."""
+    return [wanted_from(each) for each in _verified(step)]
 
-    def _say(self, found: Server) -> None:
-        if time.monotonic() - self._told >= TELL:
-            self._told = time.monotonic()
-            state = found.state(self.wanted.model)
-            self.hands.say("the load goes on" if state == READY else f"the server says {state or 'nothing yet'}")
 
-    def _so(self, found: Server) -> bool:
-        model = self.wanted.model
-        return found.ready(model) == self.wanted.versions and found.contents.get(model) == self.wanted.content
+def _verified(step: Step) -> list[JsonObject]:
+    return [as_object(each) for each in as_list(step.arguments.get("verify") or ())]
 
 
 def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
     _list_at_start(step, hands, container, model, wanted=False)
-    _, server = _find(step, hands, container)
-    if server is None:
+    found = _find(step, hands, container)
+    if found is None:
         hands.say(f"{container} does not run, so it has nothing loaded")
         return
-    with _reach(hands, server, container) as triton:
-        _take_out(step, hands, triton, model)
+    with _reach(hands, found.server, container) as triton:
+        take_out(step, hands, triton, model)
 
 
-def _take_out(step: Step, hands: Hands, triton: TritonServer, model: str) -> None:
-    """Unload a model and wait until it is gone: an unload goes on as long as requests are in flight."""
-    if not triton.look(model).loaded(model):
-        hands.say(f"{model} is not loaded")
-        return
-    refusal = triton.unload(model)
-    deadline = time.monotonic() + UNLOADING
-    while (found := triton.look(model)).loaded(model):
-        if refusal or time.monotonic() >= deadline:
-            raise Problem(stays(step, model, found, refusal))
-        triton.pause()
-    hands.say(f"{model} is unloaded")
+@dataclass(frozen=True)
+class _Found:
+    """A container that runs, and the server in it."""
+
+    container: Live
+    server: Server
+    at: str
+    """When it was looked at, by the clock of the node."""
 
 
-def _find(step: Step, hands: Hands, name: str) -> tuple[Live | None, Server | None]:
-    """The container and its server; two Nones where the container does not run."""
-    observed = read(hands.look("docker", "triton"))
+def _find(step: Step, hands: Hands, name: str) -> _Found | None:
+    """The container and its server; None where the container does not run."""
+    snapshot = hands.look("docker", "triton")
+    observed = read(snapshot)
     container = _running(step, observed, hands.plan, name)
     if container is None:
-        return None, None
+        return None
     if isinstance(observed.servers, ProbeError):
         raise Problem(no_server(step, name, observed.servers.text))
     server = observed.servers.get(container.id)
     if not isinstance(server, Server):
         raise Problem(no_server(step, name, server.text if server else "the node did not find it"))
-    return container, server
+    return _Found(container, server, snapshot.asked_at)
 
 
 def _running(step: Step, observed: Observed, plan: str, name: str) -> Live | None:

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
+from gpuplan.kinds.model.capacity import overfull
+from gpuplan.kinds.model.dependents import with_dependents
 from gpuplan.kinds.model.judge import judge
 from gpuplan.kinds.model.leftovers import leftovers
+from gpuplan.kinds.model.lost import lost
 from gpuplan.kinds.model.read import Observed
 from gpuplan.kinds.model.situation import Situation, situation
+from gpuplan.kinds.model.turnover import with_restarts
 from gpuplan.kinds.model.wanted import wanted_from
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Comparison, Unknown, Unmanaged
@@ -20,7 +24,10 @@ from gpuplan.model.value import digest
 
 def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
     """Every wanted model, and every one that is loaded in a server of this plan file without being wanted."""
-    servers = {name: situation(name, observed, circumstances) for name in _names(desired, observed, circumstances)}
+    servers = {
+        name: replace(situation(name, observed, circumstances), remote=_remote(name, desired, circumstances))
+        for name in _names(desired, observed, circumstances)
+    }
     unknown = _unknown(desired, servers, circumstances)
     changes = _wanted_changes(desired, servers, circumstances)
     unmanaged: list[Unmanaged] = []
@@ -33,10 +40,12 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
                     changes[each.address] = each
                 else:
                     unmanaged.append(each)
+    changes = with_restarts(changes, desired, servers, observed, circumstances)
     return Comparison(
         changes=tuple(changes.values()),
         unmanaged=tuple(unmanaged),
         unknown=unknown,
+        diagnostics=tuple(overfull(desired, observed.memory, circumstances)),
         rests_on={address: _digest(address, servers) for address in sorted(wanted | set(changes))},
     )
 
@@ -67,6 +76,17 @@ def _unknown(
     return tuple(unknown)
 
 
+def _remote(container: str, desired: Sequence[Desired], circumstances: Circumstances) -> bool:
+    """True where the server's models come, or came when they were last applied, from a repository of its own."""
+    recorded = (each.spec for address, each in circumstances.record.resources.items() if address.kind == "model")
+    specs = (*(each.spec for each in desired), *recorded)
+    return any(spec.get("container") == container and spec.get("repository") for spec in specs)
+
+
+def _is_unread(found: Situation) -> bool:
+    return bool(found.unread or _down(found))
+
+
 def _down(found: Situation) -> str:
     return "its container does not run" if found.down and not found.disturbed else ""
 
@@ -80,13 +100,20 @@ def _wanted_changes(
     found: dict[Address, Change] = {}
     for address in TopologicalSorter(needs).static_order():
         server = servers[_container_of(address)]
-        if server.unread or _down(server):
+        if _is_unread(server):
             continue
         each = by_address[address]
         change = judge(each, wanted_from(each.spec), server, circumstances, found)
         if change is not None:
             found[address] = change
-    return {address: found[address] for address in by_address if address in found}
+    unread = {each for each in by_address if _is_unread(servers[_container_of(each)])}
+    ordered = with_dependents({each: found[each] for each in by_address if each in found}, desired, unread)
+    gathered: dict[Address, Change] = {}
+    for name, server in servers.items():
+        here = [address for address in by_address if _container_of(address) == name]
+        own = {address: ordered[address] for address in here if address in ordered}
+        gathered |= lost(server, own, here, circumstances)
+    return gathered
 
 
 def _container_of(address: Address) -> str:

@@ -9,13 +9,22 @@ from gpuplan.kinds.model.read import Server
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.model.change import Step
 from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.model.value import as_list
 
+_NO_MEMORY = re.compile(
+    r"out of memory|cuda_?malloc|OUT_OF_MEMORY|memory ?allocation (?:failed|failure)|failed to allocate|bad_alloc|"
+    r"ALLOC_FAILED|ResourceExhausted|OOM when allocating",
+    re.IGNORECASE,
+)
+"""What CUDA and the frameworks say where the memory of a GPU is not enough."""
 _PREFIX = re.compile(r"^load failed for model '[^']*': ")
 
 
 def failed(step: Step, wanted: Wanted, found: Server, refusal: str, log: Sequence[str]) -> Diagnostic:
     """The load ended, and the index does not show what was wanted."""
     model = wanted.model
+    if model not in found.index and wanted.repository:
+        return _not_there(step, wanted, log)
     if model not in found.index:
         return Diagnostic(
             "A model server does not see a model's files",
@@ -26,10 +35,28 @@ def failed(step: Step, wanted: Wanted, found: Server, refusal: str, log: Sequenc
     serving = found.ready(model)
     kept = f" What was loaded before still serves (version {', '.join(map(str, serving))})." if serving else ""
     reason = _cause(refusal, log) or found.reason(model) or _short(wanted, found)
+    gone = [str(name) for name in as_list(step.arguments.get("unloaded") or ())]
+    if gone and _NO_MEMORY.search(reason):
+        kept += f" {', '.join(gone)} had just been unloaded from it: what a framework allocated does not come back."
+        fix = f"Restart its container, which loads the others by itself, then apply again:\n    {_restart(wanted)}"
+    elif _NO_MEMORY.search(reason):
+        fix = "Take models or instances away from its GPU; with memory: on each model a plan tells what does not fit."
+    else:
+        fix = "Correct the model's files or its config, then plan and apply again."
+    detail = f"{model} did not load on {wanted.container}: {reason}.{kept}"
+    return Diagnostic("A model did not load", detail, fix, address=str(step.address))
+
+
+def _restart(wanted: Wanted) -> str:
+    return f"docker restart {wanted.container}"
+
+
+def _not_there(step: Step, wanted: Wanted, log: Sequence[str]) -> Diagnostic:
+    where = "on the node" if wanted.repository.startswith("/") else "as the server sees it"
     return Diagnostic(
-        "A model did not load",
-        f"{model} did not load on {wanted.container}: {reason}.{kept}",
-        "Correct the model's files or its config, then plan and apply again.",
+        "A model is not in the repository",
+        f"{wanted.model} is not in {wanted.repository} {where}{_said(log)}.",
+        f"Put it there as {wanted.model}/1/…, then apply again; or take it out of the plan file.",
         address=str(step.address),
     )
 
@@ -91,4 +118,6 @@ def _short(wanted: Wanted, found: Server) -> str:
     ready = ", ".join(map(str, found.ready(wanted.model))) or "none"
     if found.ready(wanted.model) == wanted.versions:
         return "the server reports success and keeps the content that it had"
+    if wanted.repository:
+        return "the server reports success, and neither its versions nor its config are as they were asked for"
     return f"of the versions {', '.join(map(str, wanted.versions))} that should be READY, {ready} are"

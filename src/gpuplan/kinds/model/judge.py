@@ -6,14 +6,21 @@ from collections.abc import Mapping
 
 from gpuplan.kinds.model.read import READY, Version
 from gpuplan.kinds.model.situation import Situation
+from gpuplan.kinds.model.standing import (
+    SHORT,
+    first_time,
+    overridden,
+    override_gap,
+    override_lost,
+    unseen,
+    versions,
+    versions_gone,
+)
 from gpuplan.kinds.model.steps import list_at_start, load
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Verb
 from gpuplan.model.resource import Circumstances, Desired
-
-SHORT = 12
-"""Hexadecimal digits of a content that are shown."""
 
 
 def judge(
@@ -28,7 +35,7 @@ def judge(
     A reload interrupts nothing: the server loads beside what serves, then swaps, ensembles and their parts included.
     """
     known = desired.address in circumstances.record.resources
-    fields = _fields(wanted, found, known)
+    fields = _fields(desired, wanted, found, circumstances)
     why, root = _forced(wanted, found, circumstances)
     if not fields and not why:
         return None
@@ -38,31 +45,39 @@ def judge(
     part = None if root else _part_behind(desired, fields, earlier)
     cause = root if root and _follows(fields, wanted, circumstances) else part
     again = root is not None and root.kind == "repository"
-    step = load(desired, wanted, Verb.UPDATE if loaded else Verb.CREATE, _dropped(desired, circumstances), again=again)
+    verb, dropped = (Verb.UPDATE if loaded else Verb.CREATE), _dropped(desired, circumstances)
+    anew = bool(override_gap(desired, wanted, found, circumstances))
+    step = load(desired, wanted, verb, dropped, again=again, anew=anew, swaps=not found.disturbed)
     return Change(
         desired.address,
         Action.UPDATE if loaded else Action.CREATE,
         fields=fields,
         reasons=_reasons(wanted, found, why, part, told=known or loaded),
+        interrupts=(*versions_gone(wanted, found), *override_gap(desired, wanted, found, circumstances)),
         disturbs={desired.address: f"{wanted.model} is loaded anew"},
         cause=cause if known else None,
         steps=(step,),
     )
 
 
-def _fields(wanted: Wanted, found: Situation, known: bool) -> tuple[FieldChange, ...]:
+def _fields(
+    desired: Desired, wanted: Wanted, found: Situation, circumstances: Circumstances
+) -> tuple[FieldChange, ...]:
     fields: list[FieldChange] = []
+    known = desired.address in circumstances.record.resources
     server, model = found.server, wanted.model
     ready = server.ready(model) if server else ()
     if not ready and (server or found.disturbed):
         fields.append(FieldChange("state", server.state(model) if server else None, READY))
         if not known:  # what is loaded for the first time is listed for the start as a matter of course
-            return (*fields, FieldChange("versions", None, list(wanted.versions)))
-    elif server and ready != wanted.versions:
-        fields.append(FieldChange("versions", list(ready), list(wanted.versions)))
-    content = server.contents.get(model) if server else None
-    if ready and content != wanted.content:
-        fields.append(FieldChange("content", content[:SHORT] if content else None, wanted.content[:SHORT]))
+            return (*fields, *first_time(wanted))
+    elif server and not wanted.serves(ready):
+        fields.extend(versions(wanted, server))
+    content = (server.contents.get(model) if server else None) or ""
+    if ready and wanted.repository:
+        fields.extend(overridden(desired, wanted, content, circumstances))
+    elif ready and content != wanted.content:
+        fields.append(FieldChange("content", content[:SHORT] or None, wanted.content[:SHORT]))
     if model not in found.at_start:
         fields.append(FieldChange("at_start", False, True))
     return tuple(fields)
@@ -83,7 +98,9 @@ def _forced(wanted: Wanted, found: Situation, circumstances: Circumstances) -> t
 def _follows(fields: tuple[FieldChange, ...], wanted: Wanted, circumstances: Circumstances) -> bool:
     """True where nothing differs but what a new server, new files, or a whole new repository explain."""
     anew = Address(circumstances.node, "repository", wanted.container) in circumstances.disturbed
-    return all(field.path in ("state", "content") or (anew and field.path == "at_start") for field in fields)
+    return all(
+        field.path in ("state", "content", "override") or (anew and field.path == "at_start") for field in fields
+    )
 
 
 def _part_behind(
@@ -111,9 +128,10 @@ def _server_reasons(wanted: Wanted, found: Situation, *, forced: bool) -> list[s
     if found.server is None:
         return []
     if wanted.model not in found.server.index:
-        return [] if forced else ["the server does not see the model in its repository"]
+        return [] if forced else [unseen(wanted, found.server)]
     missing = [each for each in found.server.index[wanted.model] if each.state != READY and each.reason]
-    return list(dict.fromkeys(_reason(each) for each in missing if each.number in wanted.versions))
+    told = [_reason(each) for each in missing if each.number in wanted.versions or not wanted.versions]
+    return list(dict.fromkeys((*told, *override_lost(wanted, found.server))))
 
 
 def _reason(version: Version) -> str:

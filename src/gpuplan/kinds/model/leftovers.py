@@ -16,6 +16,7 @@ def leftovers(found: Situation, wanted: Set[str], circumstances: Circumstances) 
     """Models to unload (recorded, or with files of ours) and models that somebody else loaded, of one server."""
     home = Address(circumstances.node, "model", found.container.name)
     seen = {model for model in found.server.index if found.server.loaded(model)} if found.server else set()
+    seen -= _pulled_in(found, wanted, circumstances)
     for model in sorted((seen | found.at_start) - wanted):
         address = home.part(model)
         ours = address in circumstances.record.resources or model in found.files | found.at_start
@@ -28,9 +29,23 @@ def leftovers(found: Situation, wanted: Set[str], circumstances: Circumstances) 
             yield _forgotten(address, found)
 
 
+def _pulled_in(found: Situation, wanted: Set[str], circumstances: Circumstances) -> Set[str]:
+    """Parts that a server loaded by itself with an ensemble of a repository of its own, and takes out with it."""
+    if found.server is None or not found.remote:
+        return frozenset()
+    home = Address(circumstances.node, "model", found.container.name)
+    known = {model for model in found.server.index if home.part(model) in circumstances.record.resources}
+    parts: set[str] = set()
+    fresh = set(wanted | known)
+    while fresh := {part for model in fresh for part in found.server.parts.get(model, ())} - parts:
+        parts |= fresh
+    return parts - known - found.at_start
+
+
 def _unloaded(address: Address, found: Situation, server: Server, circumstances: Circumstances) -> Change:
     model = address.name.partition("/")[2]
     ready = server.ready(model)
+    held = _held(address, found, server, circumstances)
     return Change(
         address,
         Action.DELETE,
@@ -38,7 +53,7 @@ def _unloaded(address: Address, found: Situation, server: Server, circumstances:
         reasons=(f"{model} is loaded and not among the models of {found.container.name}",),
         interrupts=(f"model {model} on {found.container.name} stops serving",) if ready else (),
         disturbs={address: f"{model} is unloaded"},
-        steps=(unload(address, found.container.name, model, _held(address, found, server, circumstances)),),
+        steps=(unload(address, found.container.name, model, held, dependents=found.remote),),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from gpuplan.kinds.ground.docker import Live, containers
 from gpuplan.kinds.ground.labels import CONTENT
+from gpuplan.kinds.model.memory import Memory, read_memory
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject, as_list, as_object
 
@@ -36,6 +37,9 @@ class Server:
     """Model → the content that it has loaded, for those that carry our mark."""
     parts: Mapping[str, Sequence[str]]
     """Ensemble → the models that it is composed of."""
+    on_disk: frozenset[str] | None = None
+    """The models whose directories lie in a directory of the node that it serves; None where it has none, or where that
+    could not be read."""
 
     def ready(self, model: str) -> tuple[int, ...]:
         """The versions that are READY."""
@@ -73,6 +77,7 @@ class Observed:
     """Container → the models that its server loads when it starts."""
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Container → the models whose files lie in its repository."""
+    memory: Memory = field(default_factory=Memory)
 
     def container(self, plan: str, role: str) -> Live | None:
         """The container that stands for a name of the plan file: the one that runs, or bears the name itself."""
@@ -90,6 +95,7 @@ def read(snapshot: Snapshot) -> Observed:
         servers=_guarded(snapshot.probe("triton"), _servers),
         at_start=_guarded(snapshot.probe("repository"), _at_start),
         files={} if isinstance(files, ProbeError) else files,
+        memory=read_memory(snapshot),
     )
 
 
@@ -116,7 +122,13 @@ def _server(raw: JsonObject) -> Server | ProbeError:
         index=read_index(as_list(raw["index"])),
         contents={name: mark for name, config in configs.items() if (mark := content_of(config))},
         parts={name: parts for name, config in configs.items() if (parts := _parts(config))},
+        on_disk=_on_disk(raw),
     )
+
+
+def _on_disk(raw: JsonObject) -> frozenset[str] | None:
+    served = as_object(raw.get("repository") or {})
+    return frozenset(map(str, as_list(served["models"]))) if "models" in served else None
 
 
 def read_index(entries: Sequence[Json]) -> Mapping[str, Sequence[Version]]:

@@ -17,6 +17,10 @@ class Situation:
     """One container and the server in it."""
 
     container: Address
+    id: str = ""
+    """The container's own id; empty where it is not there."""
+    started: str = ""
+    """When the container was last started."""
     server: Server | None = None
     """The server that answered."""
     down: bool = False
@@ -27,6 +31,8 @@ class Situation:
     """The models that it loads when it starts."""
     files: frozenset[str] = frozenset()
     """The models whose files lie in its repository."""
+    remote: bool = False
+    """The server reads its models from a repository of its own."""
     disturbed: str = ""
     """Why the container will be another one or started anew in this change set; empty where it stays."""
 
@@ -57,6 +63,7 @@ def situation(name: str, observed: Observed, circumstances: Circumstances) -> Si
     live = observed.container(circumstances.plan, name)
     if live is None or not live.busy:
         return replace(found, down=True)
+    found = replace(found, id=live.id, started=live.started)
     server = _server(live, observed)
     if isinstance(server, Server):
         return replace(found, server=server)

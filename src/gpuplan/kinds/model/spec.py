@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
-from gpuplan.intent.expand import containers_on, models_on
+from gpuplan.intent.expand import Placed, containers_on, models_on
 from gpuplan.intent.planfile import PlanFile
-from gpuplan.intent.sources import Source, sources_on
+from gpuplan.intent.select import slices_of
+from gpuplan.intent.sources import Served, Source, served_on, sources_on
+from gpuplan.kinds.model.budget import Budget, groups_of
+from gpuplan.kinds.model.smoke.stated import asked_of, faults_on
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.kinds.room import Told
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
+from gpuplan.model.value import JsonObject
 
 
 def spec(plan: PlanFile, host: Host) -> Told:
@@ -25,20 +30,50 @@ def spec(plan: PlanFile, host: Host) -> Told:
             sources, _ = sources_on(plan, host, placed.name)
             needs = _needs(plan, host, placed.name, sources)
             faults.extend(_circle(plan, needs))
-            desired.extend(_desired(plan, host, placed.name, source, needs[source.model]) for source in sources)
+            faults.extend(faults_on(plan, host, placed))
+            found: list[Source | Served] = [*sources, *served_on(plan, host, placed.name)]
+            desired.extend(_desired(plan, host, placed, each, needs[each.model]) for each in found)
     return desired, faults
 
 
-def _desired(plan: PlanFile, host: Host, container: str, source: Source, parts: Sequence[str]) -> Desired:
-    model = source.model
+def _desired(plan: PlanFile, host: Host, placed: Placed, each: Source | Served, parts: Sequence[str]) -> Desired:
+    container, model = placed.name, each.model
     home = Address(host.name, "model", container)
-    wanted = Wanted(container, model, source.content, source.versions, plan.models[model].load_timeout)
-    needs = (
-        Address(host.name, "container", container),
-        Address(host.name, "repository", container).part(model),
-        *(home.part(part) for part in parts),
-    )
-    return Desired(home.part(model), wanted.json(), needs, plan.where("models", model))
+    patience = plan.models[model].load_timeout
+    wanted = Wanted(container, model, each.content, each.versions, patience, budget=_budget(plan, placed, each))
+    files: tuple[Address, ...] = (Address(host.name, "repository", container).part(model),)
+    if isinstance(each, Served):
+        wanted, files = replace(wanted, repository=each.place, overlay=each.overlay), ()
+    needs = (Address(host.name, "container", container), *files, *(home.part(part) for part in parts))
+    asked = asked_of(plan.models[model])
+    proof = None if asked is None else asked.json()
+    return Desired(home.part(model), wanted.json(), needs, plan.where("models", model), proof)
+
+
+def _budget(plan: PlanFile, placed: Placed, each: Source | Served) -> Budget | None:
+    """The memory that a model is stated to take, and the GPUs and slices that it is to take it of."""
+    memory, triton = plan.models[each.model].memory, placed.container.triton
+    if memory is None or triton is None:
+        return None
+    config: JsonObject = each.config if isinstance(each, Source) else _last_groups(each.overlay)
+    backend = each.backend if isinstance(each, Source) else ""
+    stated = {name: size for name in placed.container.gpus if (size := _slice(plan, name)) is not None}
+    return Budget(memory, groups_of(config), backend, placed.container.gpus, stated, triton.overcommit)
+
+
+def _last_groups(overlay: Sequence[JsonObject]) -> JsonObject:
+    stated = [layer["instance_group"] for layer in overlay if layer.get("instance_group") is not None]
+    return {"instance_group": stated[-1]} if stated else {}
+
+
+def _slice(plan: PlanFile, device: str) -> JsonObject | None:
+    """How the plan file states the size of a slice, by which its memory is known before it is there."""
+    gpu, _, part = device.partition("/")
+    stated = plan.gpus[gpu.partition("[")[0]].mig if part and gpu.partition("[")[0] in plan.gpus else None
+    found = dict(slices_of(stated)).get(part) or dict(slices_of(stated)).get(part.rpartition("/")[0])
+    if found is None:
+        return None
+    return {"profile": found.profile} if found.profile is not None else {"memory": found.memory}
 
 
 def _needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:

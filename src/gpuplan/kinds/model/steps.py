@@ -8,27 +8,49 @@ from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.model.address import Address
 from gpuplan.model.change import Step, Verb
 from gpuplan.model.resource import Desired
+from gpuplan.model.value import JsonObject
+
+CREW = "models"
+"""Models load and unload side by side."""
 
 
-def load(desired: Desired, wanted: Wanted, verb: Verb, dropped: Sequence[Address], *, again: bool) -> Step:
+def load(
+    desired: Desired,
+    wanted: Wanted,
+    verb: Verb,
+    dropped: Sequence[Address],
+    *,
+    again: bool,
+    anew: bool = False,
+    swaps: bool = False,
+) -> Step:
     """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before.
 
     `again` asks for a load even where the server seems to have the content: its files on the node were not what they
-    should be, and it may have been loaded from those.
+    should be, and it may have been loaded from those. `anew` unloads it first. A model that `swaps` is loaded beside
+    the one that serves, so that no request goes without an answer.
     """
-    versions = ", ".join(map(str, wanted.versions))
-    what = f"{'version' if len(wanted.versions) == 1 else 'versions'} {versions}"
-    title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model} ({what}) on {wanted.container}"
+    title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model}{_which(wanted)} on {wanted.container}"
+    title += " without a gap" if verb is Verb.UPDATE and swaps and not anew else ""
+    proof: JsonObject = {} if desired.proof is None else {"smoke": desired.proof}
     return Step(
         "load",
         desired.address,
         verb,
         title,
-        {**desired.spec, "again": again},
+        {**desired.spec, "again": again, **({"anew": True} if anew else {}), **proof},
         makes=(desired.address,),
         uses=desired.needs,
         releases=tuple(dropped),
+        crew=CREW,
     )
+
+
+def _which(wanted: Wanted) -> str:
+    numbers = ", ".join(map(str, wanted.versions))
+    told = [f"{'version' if len(wanted.versions) == 1 else 'versions'} {numbers}"] if numbers else []
+    told += ["its config overridden"] if wanted.overlay else []
+    return f" ({', '.join(told)})" if told else ""
 
 
 def list_at_start(desired: Desired, wanted: Wanted) -> Step:
@@ -45,11 +67,13 @@ def list_at_start(desired: Desired, wanted: Wanted) -> Step:
     )
 
 
-def unload(address: Address, container: str, model: str, releases: Sequence[Address]) -> Step:
-    """Unload a model and have it not loaded again."""
+def unload(
+    address: Address, container: str, model: str, releases: Sequence[Address], *, dependents: bool = False
+) -> Step:
+    """Unload a model and have it not loaded again; with `dependents` also the parts that the server loaded for it."""
     title = f"unload {model} from {container}"
-    arguments = {"container": container, "model": model}
-    return Step("unload", address, Verb.DELETE, title, arguments, releases=tuple(releases), frees=(address,))
+    arguments: JsonObject = {"container": container, "model": model, **({"dependents": True} if dependents else {})}
+    return Step("unload", address, Verb.DELETE, title, arguments, releases=tuple(releases), frees=(address,), crew=CREW)
 
 
 def forget(address: Address, container: str, model: str) -> Step:

@@ -6,9 +6,10 @@ A difference is never more than this: a file on the node has another content tha
 from gpuplan.kinds.repository.apply import apply
 from gpuplan.kinds.repository.diff import diff
 from gpuplan.kinds.repository.read import read
+from gpuplan.kinds.repository.space import foresee
 from gpuplan.kinds.repository.spec import spec
 from gpuplan.kinds.room import Room
 
-ROOM = Room("repository", ("repository",), spec, read, diff, apply)
+ROOM = Room("repository", ("repository",), spec, read, diff, apply, foresee=foresee)
 
 __all__ = ["ROOM"]

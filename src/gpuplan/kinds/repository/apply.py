@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 from gpuplan.kinds.repository.read import Observed, read
+from gpuplan.kinds.repository.space import Need, no_room, require_room, room
 from gpuplan.kinds.repository.wanted import WantedFile, WantedModel, wanted_model
 from gpuplan.kinds.room import Hands, Memory
 from gpuplan.model.change import Step, Verb
+from gpuplan.model.content import Content
 from gpuplan.model.diagnostic import Diagnostic, Problem, Refused
-from gpuplan.model.value import as_object
 
-LARGE = 16 * 2**20
-"""Bytes from which on a file is named while it is sent."""
+
+class Progress:
+    """How much of what is sent is on the node; heard of from several threads."""
+
+    def __init__(self, hands: Hands, text: str, total: int) -> None:
+        self._hands = hands
+        self._text = text
+        self._total = total
+        self._done = 0
+        self._turn = threading.Lock()
+
+    def __call__(self, more: int) -> None:
+        """So many further bytes are there."""
+        with self._turn:
+            self._done += more
+            self._hands.progress(self._text, self._done, self._total)
 
 
 def apply(step: Step, hands: Hands) -> Memory:
@@ -34,7 +53,7 @@ def apply(step: Step, hands: Hands) -> Memory:
         _switch(step, hands, container, str(step.arguments["model"]))
     else:
         _remove(step, hands, container, step.arguments["model"])
-    hands.agent("blob.collect")
+        hands.agent("blob.collect")
     return ()
 
 
@@ -66,51 +85,47 @@ def _remove(step: Step, hands: Hands, container: str, model: object) -> None:
 
 def _bring(step: Step, hands: Hands, wanted: WantedModel) -> None:
     """Send each content that the node does not have; two files of one content are sent once."""
-    by_digest = {file.sha256: (path, file) for path, file in wanted.files.items() if file.sha256}
-    missing = [by_digest[digest] for digest in hands.missing(list(by_digest))]
-    needed = sum(file.size for _, file in missing)
-    hands.say(f"{len(missing)} of {len(by_digest)} contents are new to the node ({needed:,} bytes)")
-    _check_space(step, hands, needed)
-    for path, file in missing:
-        if file.size >= LARGE:
-            hands.say(f"sending {path} ({file.size / 2**20:.0f} MiB)")
-        _send(step, hands, file, needed)
+    by_digest = {file.sha256: file for file in wanted.files.values() if file.sha256}
+    missing = hands.missing(list(by_digest))
+    files = [by_digest[digest] for digest in missing]
+    total = sum(file.size for file in files)
+    arrived = sum(min(there, by_digest[digest].size) for digest, there in missing.items())
+    hands.say(f"{len(files)} of {len(by_digest)} contents are new to the node ({total:,} bytes)")
+    if arrived:
+        hands.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
+    require_room(step, hands)
+    doing = f"sending {step.arguments['model']}{' from where it was cut off' if arrived else ''}"
+    progress = Progress(hands, doing, total)
+    try:
+        hands.send([Content(file.sha256, file.size, partial(_opened, step, hands, file)) for file in files], progress)
+    except Refused as refusal:
+        if refusal.code == "disk_full":
+            raise Problem(no_room(str(step.address), Need(total - arrived, len(files)), room(hands))) from refusal
+        changed = [file for file in files if refusal.code == "corrupt" and _digest(step, hands, file) != file.sha256]
+        if changed:
+            raise Problem([_changed(step, file) for file in changed]) from refusal
+        raise
 
 
-def _send(step: Step, hands: Hands, file: WantedFile, needed: int) -> None:
-    with _content(hands, file) as content:
+@contextmanager
+def _opened(step: Step, hands: Hands, file: WantedFile) -> Iterator[BinaryIO]:
+    """The content of a file; raises Problem where it has another size than was planned."""
+    if file.text is not None:
+        yield io.BytesIO(file.text.encode("utf-8"))
+        return
+    with hands.source(file.origin or "") as content:
         if content.seek(0, os.SEEK_END) != file.size:
             raise Problem(_changed(step, file))
         content.seek(0)
-        try:
-            hands.send(file.sha256, file.size, content)
-        except Refused as refusal:
-            if refusal.code == "corrupt":
-                raise Problem(_changed(step, file)) from refusal
-            if refusal.code == "disk_full":
-                raise Problem(_no_space(step, needed, _free(hands))) from refusal
-            raise
+        yield content
 
 
-def _content(hands: Hands, file: WantedFile) -> AbstractContextManager[BinaryIO]:
-    if file.text is not None:
-        return nullcontext(io.BytesIO(file.text.encode("utf-8")))
-    return hands.source(file.origin or "")
-
-
-def _check_space(step: Step, hands: Hands, needed: int) -> None:
-    free = _free(hands) if needed else None
-    if free is not None and needed > free:
-        raise Problem(_no_space(step, needed, free))
-
-
-def _free(hands: Hands) -> int | None:
-    """Bytes free where the node keeps model files; None where it does not say."""
-    probe = hands.look("host").probe("host")
-    if probe.error is not None:
-        return None
-    free = as_object(as_object(probe.value).get("disk") or {}).get("free")
-    return free if isinstance(free, int) else None
+def _digest(step: Step, hands: Hands, file: WantedFile) -> str:
+    with _opened(step, hands, file) as content:
+        found = hashlib.sha256()
+        for piece in iter(lambda: content.read(1 << 20), b""):
+            found.update(piece)
+        return found.hexdigest()
 
 
 def _look(hands: Hands) -> Observed:
@@ -133,17 +148,5 @@ def _changed(step: Step, file: WantedFile) -> Diagnostic:
         "A source file changed since the plan",
         f"{file.origin or 'a rendered file'} no longer has the content that was planned (SHA-256 {file.sha256[:12]}).",
         "Plan again, and review what has become of it.",
-        address=str(step.address),
-    )
-
-
-def _no_space(step: Step, needed: int, free: int | None) -> Diagnostic:
-    have = "an unknown number of" if free is None else f"{free:,}"
-    inodes = " It may have run out of inodes." if free is not None and free >= needed else ""
-    return Diagnostic(
-        "The node has no room for the model files",
-        f"{needed:,} bytes are to be brought, and {have} bytes are free where the node keeps them (/var/lib/gpuplan)."
-        f"{inodes}",
-        "Make room on the node, or take models away from it.",
         address=str(step.address),
     )

@@ -14,7 +14,7 @@ from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.model.snapshot import ProbeError
-from gpuplan.model.value import JsonObject, digest
+from gpuplan.model.value import Json, JsonObject, digest
 
 Files = Mapping[str, FoundFile]
 
@@ -25,18 +25,25 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
         known = {each.address for each in desired} | set(_recorded(circumstances.record))
         return Comparison(unknown=tuple(_unknown(address, observed.error) for address in sorted(known)))
     changes: list[Change] = []
+    unknown: list[Unknown] = []
     for each in desired:
         name = str(each.spec["container"])
         found = observed.repositories.get(name)
+        unread = observed.unreadable.get(name, {})
+        unknown.extend(
+            _unread(each.address.part(model), unread[model])
+            for model in sorted({*unread} & {*wanted_models(each.spec)})
+        )
         config = _recorded_configs(circumstances.record, each.address)
-        change = _created(each) if found is None else _updated(each, found, config)
+        change = _created(each) if found is None else _updated(each, found, set(unread), config)
         changes.extend([change] if change else [])
     wanted = {each.address.name for each in desired}
     dropped = [name for name in observed.repositories if name not in wanted]
     changes.extend(
         _deleted(Address(circumstances.node, "repository", name), observed.repositories[name]) for name in dropped
     )
-    return Comparison(changes=tuple(changes), rests_on=_rests_on(desired, observed, circumstances))
+    rests_on = _rests_on(desired, observed, circumstances)
+    return Comparison(changes=tuple(changes), unknown=tuple(unknown), rests_on=rests_on)
 
 
 def _created(desired: Desired) -> Change:
@@ -51,16 +58,20 @@ def _created(desired: Desired) -> Change:
     )
 
 
-def _updated(desired: Desired, found: Mapping[str, Files], configs: Mapping[str, WantedFile]) -> Change | None:
-    address, models = desired.address, wanted_models(desired.spec)
+def _updated(
+    desired: Desired, found: Mapping[str, Files], unread: set[str], configs: Mapping[str, WantedFile]
+) -> Change | None:
+    """What differs. Of a model that could not be read nothing is known; one that is not wanted goes all the same."""
+    address = desired.address
+    models = {name: model for name, model in wanted_models(desired.spec).items() if name not in unread}
     fields: list[FieldChange] = []
     steps: list[Step] = []
     for name, model in models.items():
         told = _told(name, model, found.get(name), configs.get(name))
         fields.extend(told)
         steps.extend([switch(address, name, model)] if told else [])
-    for name in sorted(set(found) - set(models)):
-        fields.append(FieldChange(f"models.{name}", _count(found[name]), None))
+    for name in sorted({*found, *unread} - {*wanted_models(desired.spec)}):
+        fields.append(FieldChange(f"models.{name}", _count(found[name]) if name in found else "not readable", None))
         steps.append(remove(address, name))
     if not steps:
         return None
@@ -131,10 +142,23 @@ def _contents(observed: Observed, name: str) -> JsonObject | None:
     models = observed.repositories.get(name)
     if models is None:
         return None
-    return {
-        model: {path: file.sha256 or f"link to {file.link}" for path, file in files.items()}
+    contents: dict[str, Json] = {
+        model: {path: file.sha256 or f"link to {file.link} {file.odd}" for path, file in files.items()}
         for model, files in models.items()
     }
+    return {**contents, **{model: error.code for model, error in observed.unreadable.get(name, {}).items()}}
+
+
+def _unread(address: Address, error: ProbeError) -> Unknown:
+    return Unknown(
+        address,
+        Diagnostic(
+            "A model's files could not be read",
+            f"The node could not read its files of this model: {error.text} ({error.code}).",
+            "Look at the disk of the node; nothing is planned for this model until its files can be read.",
+            address=str(address),
+        ),
+    )
 
 
 def _unknown(address: Address, error: ProbeError) -> Unknown:

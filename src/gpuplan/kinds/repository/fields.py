@@ -36,7 +36,7 @@ def differences(
 
 
 def _same(wanted: WantedFile | None, found: FoundFile | None) -> bool:
-    return (wanted and wanted.sha256) == (found and found.sha256)
+    return (wanted and wanted.sha256) == (found and found.sha256) and not (found and (found.odd or found.link))
 
 
 def _file_change(model: str, path: str, wanted: WantedFile | None, found: FoundFile | None) -> FieldChange:
@@ -47,7 +47,9 @@ def _file_change(model: str, path: str, wanted: WantedFile | None, found: FoundF
 def _before(found: FoundFile | None) -> str | None:
     if found is None:
         return None
-    return f"link to {found.link}" if found.link is not None else found.sha256[:SHORT] or EMPTY
+    if found.link is not None:
+        return f"link to {found.link}"
+    return f"a {found.odd}" if found.odd else found.sha256[:SHORT] or EMPTY
 
 
 def _config_fields(

@@ -25,7 +25,7 @@ DRIVER_PATIENCE = 180.0
 
 
 class Agent:
-    """One agent: the node that it sees, the lock that it may hold, and the blob that is on its way."""
+    """One agent: the node that it sees, the lock that it may hold, and the content that is on its way."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -55,7 +55,7 @@ class Agent:
 
     def close(self) -> None:
         """Give back the lock and forget what has not fully arrived."""
-        self.blobs.abandon()
+        self.blobs.leave()
         self.lock.release()
 
 
@@ -87,6 +87,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "service.stop": lambda agent, a, _: services.stop(agent.world, a.text("uuid"), a.texts("services")),
     "service.start": lambda agent, a, _: services.start(agent.world, a.text("uuid")),
     "blob.missing": lambda agent, a, _: agent.blobs.missing(a.texts("digests")),
+    "blob.begin": lambda agent, a, _: agent.blobs.begin(a.text("digest"), a.number("size")),
+    "blob.pack": lambda agent, a, body: agent.blobs.pack(a.mapping("contents"), body),
     "blob.put": lambda agent, a, body: agent.blobs.put(
         a.text("digest"), a.number("size"), a.number("offset"), body, a.flag("last")
     ),
@@ -94,6 +96,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "repository.prepare": lambda agent, a, _: agent.repositories.prepare(a.text("plan"), a.text("container")),
     "repository.switch": lambda agent, a, _: agent.repositories.switch(
         a.text("plan"), a.text("container"), a.text("model"), a.text("content"), a.mapping("files")
+    ),
+    "repository.settle": lambda agent, a, _: agent.repositories.settle(
+        a.text("plan"), a.text("container"), a.text("model")
+    ),
+    "repository.restore": lambda agent, a, _: agent.repositories.restore(
+        a.text("plan"), a.text("container"), a.text("model")
     ),
     "repository.remove": lambda agent, a, _: agent.repositories.remove(
         a.text("plan"), a.text("container"), a.optional_text("model")

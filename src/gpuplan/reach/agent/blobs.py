@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from . import paths
 from .failure import Failure
-from .files import PRIVATE, make_directory, remove_tree, sync_directory, walk, write_all
+from .files import PRIVATE, make_directory, walk, write_all
+from .hashes import Hashes
+from .incoming import MODE, Incoming, settled, sync_all
 
-PIECE = 1 << 20
-MODE = 0o644
-"""Blobs become the files that a server reads, under whichever user it runs."""
+GIVEN_UP = 3 * 86400.0
+"""Seconds after the last piece of a content, from which on nobody is expected to go on with it."""
 
 
 class Blobs:
@@ -21,122 +24,201 @@ class Blobs:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._incoming: _Incoming | None = None
-        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._hashes = Hashes(root)
+        self._incoming: dict[str, Incoming] = {}
+        self._awaited: set[str] = set()
 
     def missing(self, digests: Sequence[str]) -> dict[str, object]:
-        """Those that are not here. A blob that was edited through a hard link no longer matches, and is removed."""
-        return {"missing": [digest for digest in digests if not self.intact(digest)]}
+        """Those that are not here, and how much of each has arrived. Until a switch uses them they are not collected.
+
+        A blob that was edited through a hard link no longer matches, and is removed.
+        """
+        missing = [digest for digest in digests if not self.intact(digest)]
+        self._awaited.update(digests)
+        return {"missing": missing, "arrived": {digest: self._arrived(digest) for digest in missing}}
 
     def intact(self, digest: str) -> bool:
         """True where the content is here and has that digest. Hashed once for each state of the file."""
         path = paths.blob(self._root, digest)
+        self._hashes.refresh()
         try:
-            state = _state(path)
+            right = self._hashes.of(path, os.lstat(path)) == digest
         except FileNotFoundError:
             return False
-        if self._seen.get(digest) == state:
-            return True
-        if hash_file(path) != digest:
+        self._hashes.save()
+        if not right:
             os.unlink(path)
-            return False
-        self._seen[digest] = state
-        return True
+        return right
+
+    def begin(self, digest: str, size: int) -> dict[str, object]:
+        """Go on with a content where it was cut off: how many bytes of it are here, and whether that is all."""
+        if self.intact(digest):
+            return {"have": size, "whole": True}
+        self._drop(digest, wholly=False)
+        self._incoming[digest] = Incoming(self._root, digest, size, anew=False)
+        return {"have": self._incoming[digest].written, "whole": False}
 
     def put(self, digest: str, size: int, offset: int, body: bytes, last: bool) -> dict[str, object]:
-        """One piece of a blob, in order; the last one is checked and makes it a blob.
+        """One piece of a content, in order; the last one is checked and makes it a blob. At 0 it begins anew.
 
         Raises Failure `corrupt` where size or digest differ, OSError where the disk is full; nothing is left of it.
         """
         paths.checked_digest(digest)
+        if offset == 0:
+            self._drop(digest, wholly=False)
+            self._incoming[digest] = Incoming(self._root, digest, size, anew=True)
+        coming = self._incoming.get(digest)
+        if coming is None or coming.written != offset:
+            self._drop(digest, wholly=False)
+            raise Failure("invalid", "a piece of {} is out of order".format(digest))
         try:
-            if offset == 0:
-                self.abandon()
-                self._incoming = _Incoming(paths.blobs(self._root), self._root)
-            if self._incoming is None or self._incoming.written != offset:
-                raise Failure("invalid", "a piece of {} is out of order".format(digest))
-            self._incoming.write(body)
+            coming.write(body)
             if last:
-                self._incoming.finish(digest, size, paths.blob(self._root, digest))
-        except BaseException:
-            self.abandon()
+                self._finish(digest, coming)
+        except Failure as failure:
+            self._drop(digest, wholly=failure.code == "corrupt")
             raise
-        if last:
-            self.abandon()
-            self._seen[digest] = _state(paths.blob(self._root, digest))
+        except BaseException:
+            self._drop(digest, wholly=True)
+            raise
         return {}
 
-    def abandon(self) -> None:
-        """Forget a blob that has not fully arrived."""
-        if self._incoming is not None:
-            self._incoming.close()
-            self._incoming = None
+    def pack(self, contents: Mapping[str, object], body: bytes) -> dict[str, object]:
+        """Many small contents at once, one after the other in the body; all of them, or none where one is wrong.
+
+        Raises Failure `corrupt` where a digest differs or the sizes do not add up, OSError where the disk is full.
+        """
+        pieces = {digest: piece for digest, piece in _cut(contents, body) if not self.intact(digest)}
+        arrived = {digest: paths.incoming(self._root, digest) for digest in pieces}
+        make_directory(paths.incoming_directory(self._root), PRIVATE, self._root)
+        try:
+            for digest, piece in pieces.items():
+                _write(arrived[digest], piece)
+            sync_all(paths.blobs(self._root))
+        except BaseException:
+            for path in arrived.values():
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+            raise
+        for digest, path in arrived.items():  # their new names last at the latest once a repository's directory does
+            self._hashes.note(os.lstat(settled(self._root, path, digest)), digest)
+        self._hashes.save()
+        return {}
+
+    def leave(self) -> None:
+        """Forget what has not fully arrived; what is there of it stays for another run."""
+        for digest in list(self._incoming):
+            self._drop(digest, wholly=False)
+
+    @contextlib.contextmanager
+    def relinking(self, directories: Iterable[str], digests: Iterable[str] = ()) -> Iterator[None]:
+        """Links to blobs come and go meanwhile, which moves their ctime: what is known of them is kept.
+
+        Of those below the directories, and of those with the digests.
+        """
+        self._hashes.refresh()
+        folders = chain.from_iterable(map(os.walk, directories))
+        linked = (os.path.join(folder, name) for folder, _, names in folders for name in names)
+        known = dict(self._trusted(chain(linked, (paths.blob(self._root, digest) for digest in digests))))
+        try:
+            yield
+        finally:
+            for digest, before in known.items():
+                with contextlib.suppress(OSError):
+                    now = os.lstat(paths.blob(self._root, digest))
+                    if _same(before, now):
+                        self._hashes.note(now, digest)
+            self._hashes.save()
+
+    def used(self, digests: Iterable[str]) -> None:
+        """A repository has them now."""
+        self._awaited.difference_update(digests)
 
     def collect(self) -> dict[str, object]:
-        """Remove blobs with no other hard link: no repository of any plan uses them."""
+        """Remove blobs with no other hard link, and what nobody went on bringing: no repository of any plan uses them.
+
+        What was asked for in this process and is not used yet stays.
+        """
         removed = freed = 0
-        for directory, _, names in walk(paths.blobs(self._root)):
-            for name in names:
-                path = os.path.join(directory, name)
-                state = os.lstat(path)
-                if state.st_nlink == 1:
-                    os.unlink(path)
-                    removed, freed = removed + 1, freed + state.st_size
+        kept: set[int] = set()
+        for path in list(self._files()):
+            state = os.lstat(path)
+            if self._dead(path, state):
+                os.unlink(path)
+                removed, freed = removed + 1, freed + state.st_size
+            else:
+                kept.add(state.st_ino)
+        self._hashes.keep_only(kept)
         return {"removed": removed, "bytes": freed}
 
+    def _files(self) -> Iterator[str]:
+        for directory, _, names in walk(paths.blobs(self._root)):
+            yield from (os.path.join(directory, name) for name in names)
 
-class _Incoming:
-    """Content on its way, in a file without a name (open(2), O_TMPFILE) where there are such: it dies with us."""
+    def _dead(self, path: str, state: os.stat_result) -> bool:
+        digest = os.path.basename(path)
+        if os.path.dirname(path) == paths.incoming_directory(self._root):
+            return digest not in self._incoming and time.time() - state.st_mtime > GIVEN_UP
+        return state.st_nlink == 1 and digest not in self._awaited
 
-    def __init__(self, directory: str, root: str) -> None:
-        make_directory(directory, PRIVATE, root)
-        self._named = ""
-        self._root = root
-        self._hash = hashlib.sha256()
-        self.written = 0
+    def _trusted(self, files: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """Digest and state of files, as far as their content is known."""
+        for path in files:
+            with contextlib.suppress(OSError):
+                state = os.lstat(path)
+                digest = self._hashes.known(state)
+                if digest:
+                    yield digest, state
+
+    def _finish(self, digest: str, coming: Incoming) -> None:
+        """Make it a blob, unless somebody else has meanwhile: repositories are linked to that one."""
+        coming.check()
+        if self.intact(digest):
+            self._drop(digest, wholly=True)
+            return
+        self._hashes.note(coming.finish(), digest)
+        self._hashes.save()
+        self._drop(digest, wholly=False)
+
+    def _arrived(self, digest: str) -> int:
         try:
-            self._descriptor = os.open(directory, os.O_TMPFILE | os.O_WRONLY, MODE)
-        except OSError:
-            self._named = os.path.join(directory, ".incoming.{}".format(os.getpid()))
-            self._descriptor = os.open(self._named, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE)
-        os.fchmod(self._descriptor, MODE)
+            return os.lstat(paths.incoming(self._root, digest)).st_size
+        except FileNotFoundError:
+            return 0
 
-    def write(self, body: bytes) -> None:
-        write_all(self._descriptor, body)
-        self._hash.update(body)
-        self.written += len(body)
+    def _drop(self, digest: str, wholly: bool) -> None:
+        """Forget a content on its way, `wholly` with what is there of it."""
+        coming = self._incoming.pop(digest, None)
+        if coming is None:
+            return
+        if wholly:
+            coming.drop()
+        else:
+            coming.close()
 
-    def finish(self, digest: str, size: int, path: str) -> None:
-        if self.written != size or self._hash.hexdigest() != digest:
+
+def _cut(contents: Mapping[str, object], body: bytes) -> Iterator[tuple[str, bytes]]:
+    left = memoryview(body)
+    for digest, size in contents.items():
+        if type(size) is not int or size < 0:
+            raise Failure("invalid", "the size of {} is not a number of bytes".format(digest))
+        piece, left = bytes(left[:size]), left[size:]
+        if hashlib.sha256(piece).hexdigest() != paths.checked_digest(digest):
             raise Failure("corrupt", "content does not have the SHA-256 {}".format(digest))
-        os.fsync(self._descriptor)
-        make_directory(os.path.dirname(path), PRIVATE, self._root)
-        remove_tree(path)
-        source = self._named or "/proc/self/fd/{}".format(self._descriptor)
-        directory = os.open(os.path.dirname(path), os.O_RDONLY)
-        try:  # with a directory given, Python calls linkat(2), which follows the link in /proc to the nameless file
-            os.link(source, path, src_dir_fd=directory, follow_symlinks=True)
-        finally:
-            os.close(directory)
-        sync_directory(os.path.dirname(path))
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-        if self._named:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._named)
+        yield digest, piece
+    if left:
+        raise Failure("corrupt", "more bytes follow than the contents have")
 
 
-def hash_file(path: str) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(PIECE), b""):
-            found.update(piece)
-    return found.hexdigest()
+def _write(path: str, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, MODE)
+    try:
+        os.fchmod(descriptor, MODE)
+        write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
 
 
-def _state(path: str) -> tuple[int, int, int]:
-    """What changes when a file is written. Not its ctime: a further hard link changes that as well."""
-    state = os.lstat(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns
+def _same(before: os.stat_result, now: os.stat_result) -> bool:
+    """The same file, not written to since."""
+    return (before.st_ino, before.st_size, before.st_mtime_ns) == (now.st_ino, now.st_size, now.st_mtime_ns)

@@ -19,4 +19,9 @@ def _disk(root: str) -> dict[str, object]:
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     room = os.statvfs(path)
-    return {"path": root, "free": room.f_bavail * room.f_frsize, "total": room.f_blocks * room.f_frsize}
+    return {
+        "path": root,
+        "free": room.f_bavail * room.f_frsize,
+        "total": room.f_blocks * room.f_frsize,
+        "inodes": room.f_favail if room.f_files else None,
+    }

@@ -9,8 +9,12 @@ from .failure import Failure
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+"""Control characters, and bytes that are no UTF-8."""
 LONGEST = 255
 """NAME_MAX: bytes of one part of a path."""
+LONGEST_PATH = 2048
+"""Bytes of a path inside a model's directory; with what stands before it, it stays below PATH_MAX (4096)."""
 
 
 def checked_name(name: str, what: str) -> str:
@@ -30,7 +34,8 @@ def checked_digest(digest: str) -> str:
 def checked_file(path: str) -> str:
     """A relative path inside a model's directory; one that ends with a slash is an empty directory."""
     parts = (path[:-1] if path.endswith("/") else path).split("/")
-    if any(part in ("", ".", "..") or "\0" in part or len(os.fsencode(part)) > LONGEST for part in parts):
+    odd = NO_TEXT.search(path) or len(path.encode("utf-8")) > LONGEST_PATH
+    if odd or any(part in ("", ".", "..") or len(part.encode("utf-8")) > LONGEST for part in parts):
         raise Failure("invalid", "not a path inside a model: {!r}".format(path))
     return path
 
@@ -48,6 +53,16 @@ def blobs(root: str) -> str:
 def blob(root: str, digest: str) -> str:
     """One blob."""
     return os.path.join(blobs(root), checked_digest(digest)[:2], digest)
+
+
+def incoming_directory(root: str) -> str:
+    """The directory of content that has not fully arrived."""
+    return os.path.join(blobs(root), "incoming")
+
+
+def incoming(root: str, digest: str) -> str:
+    """One content that has not fully arrived."""
+    return os.path.join(incoming_directory(root), checked_digest(digest))
 
 
 def plans(root: str) -> str:

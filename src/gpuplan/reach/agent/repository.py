@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from collections.abc import Mapping
 
 from . import paths
 from .blobs import Blobs
 from .failure import Failure
 from .files import OPEN, make_directory, remove_tree, sync_directory, walk, write_atomically
+from .generations import BUILDING, CONTENT, CURRENT, PREVIOUS, VERSIONS, Generations
 
 FLAG = "--load-model="
 
@@ -25,7 +24,7 @@ class Repositories:
     def prepare(self, plan: str, container: str) -> dict[str, object]:
         """Make the empty repository, where it is not there; its path is what the container mounts."""
         here = paths.repository(self._root, plan, container)
-        for name in ("models", "versions"):
+        for name in (CURRENT, PREVIOUS, VERSIONS):
             make_directory(os.path.join(here, name), OPEN, self._root)
         if not os.path.exists(_load_models(here)):
             write_atomically(_load_models(here), b"", 0o644)
@@ -34,7 +33,7 @@ class Repositories:
     def switch(
         self, plan: str, container: str, model: str, content: str, files: Mapping[str, object]
     ) -> dict[str, object]:
-        """Build a directory of the files and make it the model's in one rename; older ones go.
+        """Build a directory of the files and make it the model's in one rename; the one before it stands by.
 
         Raises Failure `not_found` where a blob is missing or damaged; then nothing has changed.
         """
@@ -46,21 +45,43 @@ class Repositories:
             raise Failure("not_found", "content is missing: {}".format(", ".join(gone)))
         self.prepare(plan, container)
         here = paths.repository(self._root, plan, container)
-        directory = self._build(here, model, content, wanted)
-        _point(here, model, directory)
-        _remove_versions(here, model, keep=directory)
+        generations = Generations(here, model)
+        digests = {digest for digest in wanted.values() if digest}
+        with self._blobs.relinking(generations.directories(), digests):
+            name = self._build(here, generations.next_name(content), content, wanted)
+            generations.advance(name, content)
+        self._blobs.used(digests)
         return {}
+
+    def settle(self, plan: str, container: str, model: str) -> dict[str, object]:
+        """The current directory has proved itself: the one before it goes, where there is one."""
+        generations = self._generations(plan, container, model)
+        with self._blobs.relinking(generations.directories()):
+            generations.settle()
+        return {}
+
+    def restore(self, plan: str, container: str, model: str) -> dict[str, object]:
+        """Make the previous directory the model's again in one rename; the newer one goes.
+
+        Raises Failure `not_found` where there is no previous one; then nothing has changed.
+        """
+        generations = self._generations(plan, container, model)
+        with self._blobs.relinking(generations.directories()):
+            if not generations.go_back():
+                raise Failure("not_found", "no previous files of {} are kept".format(model))
+        return {"content": generations.content(generations.current())}
 
     def remove(self, plan: str, container: str, model: str | None) -> dict[str, object]:
         """Remove one model's files, or the whole repository."""
         here = paths.repository(self._root, plan, container)
         if model is None:
-            remove_tree(here)
+            with self._blobs.relinking([os.path.join(here, VERSIONS)]):
+                remove_tree(here)
         elif os.path.isdir(here):
-            paths.checked_name(model, "model")
+            generations = self._generations(plan, container, model)
             self.load_at_start(plan, container, model, wanted=False)
-            remove_tree(os.path.join(here, "models", model))
-            _remove_versions(here, model, keep="")
+            with self._blobs.relinking(generations.directories()):
+                generations.end()
         return {}
 
     def load_at_start(self, plan: str, container: str, model: str, wanted: bool) -> dict[str, object]:
@@ -73,15 +94,17 @@ class Repositories:
         write_atomically(_load_models(here), text.encode(), 0o644)
         return {"load_models": sorted(models)}
 
-    def _build(self, here: str, model: str, content: str, files: Mapping[str, str]) -> str:
+    def _generations(self, plan: str, container: str, model: str) -> Generations:
+        return Generations(paths.repository(self._root, plan, container), paths.checked_name(model, "model"))
+
+    def _build(self, here: str, name: str, content: str, files: Mapping[str, str]) -> str:
         """A finished directory in versions/; its name."""
-        versions = os.path.join(here, "versions")
-        building = os.path.join(versions, ".building")
+        versions = os.path.join(here, VERSIONS)
+        building = os.path.join(versions, BUILDING)
         remove_tree(building)
         try:
             self._link(building, files)
-            name = "{}.{}.{}".format(model, content[:12], _next_number(versions, model))
-            write_atomically(os.path.join(versions, name + ".content"), content.encode(), 0o644)
+            write_atomically(os.path.join(versions, name + CONTENT), content.encode(), 0o644)
             os.rename(building, os.path.join(versions, name))
         except BaseException:
             remove_tree(building)
@@ -119,37 +142,6 @@ def _blob(path: str, digest: object) -> str:
     if not isinstance(digest, str) or path.endswith("/") != (digest == ""):
         raise Failure("invalid", "{} needs a SHA-256".format(path))
     return paths.checked_digest(digest) if digest else ""
-
-
-def _point(here: str, model: str, directory: str) -> None:
-    """Make models/MODEL lead to the directory. A real directory that was put there by hand gives way."""
-    link = os.path.join(here, "models", model)
-    new = os.path.join(here, "versions", ".link")
-    remove_tree(new)
-    os.symlink("../versions/{}".format(directory), new)
-    if os.path.isdir(link) and not os.path.islink(link):
-        remove_tree(link)
-    os.replace(new, link)
-    sync_directory(os.path.dirname(link))
-
-
-def _versions(versions: str, model: str) -> dict[str, int]:
-    """Names in versions/ that are of this model → their number."""
-    pattern = re.compile(re.escape(model) + r"\.[0-9a-f]{12}\.(\d+)(?:\.content)?\Z")
-    matches = ((name, pattern.match(name)) for name in os.listdir(versions))
-    return {name: int(match.group(1)) for name, match in matches if match}
-
-
-def _next_number(versions: str, model: str) -> int:
-    return max(_versions(versions, model).values(), default=0) + 1
-
-
-def _remove_versions(here: str, model: str, keep: str) -> None:
-    versions = os.path.join(here, "versions")
-    with contextlib.suppress(FileNotFoundError):
-        for name in _versions(versions, model):
-            if name not in (keep, keep + ".content"):
-                remove_tree(os.path.join(versions, name))
 
 
 def _load_models(here: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from .deadlines import run_all
+from .deadlines import Job, run_all
 from .engine import LONGEST_MESSAGE, containers
 from .failure import Failure
 from .world import World
@@ -21,16 +21,24 @@ DEADLINE = 15.0
 """Seconds for all answers of one server; within the probe's own deadline, so that one hung server is told by name."""
 RUNS_TRITON = re.compile(r"(?:^|[\s/])tritonserver(?:\s|$)")
 HTTP_PORT = re.compile(r"--http-port[= ](\d+)")
+THEIRS = "/repository"
+"""Where a server of ours sees a directory of the node that it serves models from."""
+LISTING = 5.0
+"""Seconds to list such a directory, which may lie on another machine."""
 
 
 def probe(world: World) -> dict[str, object]:
     """The value of the probe `triton`."""
     servers = [each for each in containers(world, "/containers/json") if _is_triton(each)]
-    answers = run_all(
-        {each["Id"]: functools.partial(_server, world, address(each)) for each in servers},
-        {each["Id"]: DEADLINE for each in servers},
-    )
-    return {"servers": [_entry(each, answers[each["Id"]]) for each in servers]}
+    served = {each["Id"]: source for each in servers for source in _sources(each)}
+    jobs: dict[str, Job] = {each["Id"]: functools.partial(_server, world, address(each)) for each in servers}
+    listings: dict[str, Job] = {
+        "folders of " + key: functools.partial(world.folders, path) for key, path in served.items()
+    }
+    deadlines = {**dict.fromkeys(jobs, DEADLINE), **dict.fromkeys(listings, LISTING)}
+    answers = run_all({**jobs, **listings}, deadlines)
+    listed = {key: {"path": path, **_listed(answers["folders of " + key])} for key, path in served.items()}
+    return {"servers": [_entry(each, answers[each["Id"]], listed.get(each["Id"])) for each in servers]}
 
 
 def address(container: Mapping[str, Any]) -> str:
@@ -70,8 +78,21 @@ def _reachable(host: str) -> str:
     return "[{}]".format(host) if ":" in host else host
 
 
-def _entry(container: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, object]:
+def _sources(container: Mapping[str, Any]) -> list[str]:
+    """The directory of the node that the server serves, where there is one."""
+    if LABEL not in (container["Config"].get("Labels") or {}):
+        return []
+    return [each["Source"] for each in container.get("Mounts") or () if each.get("Destination") == THEIRS]
+
+
+def _listed(answer: Mapping[str, Any]) -> dict[str, object]:
+    return {"error": answer["error"]} if "error" in answer else {"models": answer["value"]}
+
+
+def _entry(container: Mapping[str, Any], answer: Mapping[str, Any], listed: object) -> dict[str, object]:
     head = {"container": container["Id"], "name": container["Name"].lstrip("/"), "address": address(container)}
+    if listed is not None:
+        head["repository"] = listed
     return {**head, "error": answer["error"]} if "error" in answer else {**head, **answer["value"]}
 
 

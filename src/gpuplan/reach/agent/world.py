@@ -22,6 +22,8 @@ PATIENCE = 30.0
 """Seconds that one read from the engine may take; the probe's own deadline is usually shorter."""
 LARGEST = 1 << 26
 """Bytes of one answer of the engine or of a model server; the list of thousands of images has a few million."""
+MOST_FOLDERS = 10_000
+"""Directories of a repository that are listed."""
 CONTAINER = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
 """The container's id in /proc/PID/cgroup: `/docker/ID`, or `/system.slice/docker-ID.scope` where systemd has it."""
 
@@ -71,6 +73,20 @@ class World:
             raise ConnectionError("not an HTTP server: {}".format(type(error).__name__)) from error
         finally:
             connection.close()
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the directories in a directory of the node, sorted; hidden ones left out.
+
+        Raises OSError where it cannot be read, Failure `too_large` where it holds more than anybody serves.
+        """
+        found: list[str] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir() and not entry.name.startswith("."):
+                    found.append(entry.name)
+                if len(found) > MOST_FOLDERS:
+                    raise Failure("too_large", "{} holds more than {} directories".format(path, MOST_FOLDERS))
+        return sorted(found)
 
     def host(self) -> dict[str, object]:
         """The host probe without disk and lock."""

@@ -111,8 +111,8 @@ def _check(stated: Document, machine: Machine) -> None:
                 raise EngineError(400, f'invalid {kind}: unknown capability: "{full}"')
     for mount in map(mapping, items(stated.get("Mounts"))):
         source = text(mount.get("Source"))
-        inside = source.startswith(str(machine.root))
-        if mount.get("Type") == "bind" and inside and machine.file(source) is None:
+        real = machine.file(source)
+        if mount.get("Type") == "bind" and (real is None or not real.exists()):
             raise EngineError(400, f'invalid mount config for type "bind": bind source path does not exist: {source}')
 
 

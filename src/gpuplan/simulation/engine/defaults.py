@@ -77,7 +77,8 @@ def config(stated: Document, image: Image, identity: str, node: str, host: Docum
     full["Volumes"] = {**mapping(shared.get("Volumes")), **mapping(own.get("Volumes"))} or None
     full["Entrypoint"], full["Cmd"] = _program(own, shared)
     for key in _OPTIONAL:
-        if value := own.get(key) or shared.get(key):
+        value = own[key] if own.get(key) is not None else shared.get(key)
+        if value not in (None, "", [], {}):  # a stop timeout of 0 is one
             full[key] = value
     if health := {**mapping(shared.get("Healthcheck")), **_stated(mapping(own.get("Healthcheck")))}:
         full["Healthcheck"] = health

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -53,6 +53,9 @@ class Response:
     kind: str = "application/json"
     chunks: tuple[bytes, ...] | None = None
     frames: bytes | None = None
+    awaited: int = 0
+    """Bytes that the client writes to a hijacked connection first; `then` makes the frames of them."""
+    then: Callable[[bytes], bytes] | None = None
 
 
 def answer(value: object, status: int = 200) -> Response:
@@ -71,6 +74,10 @@ def stream(lines: Iterable[Document]) -> Response:
 
 
 def frame(channel: int, text: str) -> bytes:
+    """One frame of multiplexed output, of text."""
+    return frame_of(channel, text.encode())
+
+
+def frame_of(channel: int, data: bytes) -> bytes:
     """One frame of multiplexed output (Docker Engine API, “Attach to a container”, stream format)."""
-    data = text.encode()
     return bytes([channel, 0, 0, 0]) + len(data).to_bytes(4, "big") + data

@@ -83,7 +83,7 @@ def end(state: NodeState, container: Container, code: int, by_hand: bool) -> Non
     """Its process is gone."""
     if container.running:
         container.exit_code, container.finished = code, time.time()
-    container.pid, container.ends_at = 0, None
+    container.pid, container.ends_at, container.memory = 0, None, {}
     container.stopped_by_hand = by_hand
     disconnect(container)
     state.servers.pop(container.id, None)

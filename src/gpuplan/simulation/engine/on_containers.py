@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpuplan.simulation.document import mapping, number, text
 from gpuplan.simulation.engine import execution, lifecycle
 from gpuplan.simulation.engine.create import NAME, claim, create
@@ -141,9 +143,18 @@ def _exec_create(_daemon: Daemon, state: NodeState, request: Request, name: str)
     return answer({"Id": execution.create(state, find_container(state, name), request.json()).id}, 201)
 
 
-def _exec_start(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
-    output = execution.start(state, execution.find(state, name))
+def _exec_start(daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+    found = execution.find(state, name)
+    if size := execution.awaited(found):
+        return Response(frames=b"", awaited=size, then=partial(_started, daemon, name))
+    output = execution.start(state, found)
     return nothing(200) if mapping(request.json()).get("Detach") else Response(frames=output)
+
+
+def _started(daemon: Daemon, name: str, given: bytes) -> bytes:
+    """The output of a program that was waiting for its input."""
+    with daemon.store.write() as state:
+        return execution.start(state, execution.find(state, name), given)
 
 
 def _stats(state: NodeState, _request: Request, name: str) -> object:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpuplan.simulation.document import items, mapping, text
+from gpuplan.simulation.state import Document
 from gpuplan.simulation.triton.files import Polled
 
 
@@ -74,17 +76,46 @@ def _python(source: bytes, shown: str) -> str:
         return f"Internal: SyntaxError: {getattr(error, 'msg', error)} (model.py, line {line})"
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel":
-            return _raised(node, shown)
+            return _raised(node, shown, "initialize")
     version = shown.rsplit("/", 2)[1]
     return f"Internal: AttributeError: module '{version}.model' has no attribute 'TritonPythonModel'"
 
 
-def _raised(model: ast.ClassDef, shown: str) -> str:
+def fails_to_execute(directory: Path, shown: str, model: str, version: str, config: Document) -> str:
+    """Why a loaded model fails at each request; an empty text where it answers.
+
+    Of a model.py it is seen where `execute` surely raises, or ends its process.
+    """
+    file = text(config.get("default_model_filename"))
+    source = directory / version / file
+    if config.get("backend") != "python" or not source.is_file():
+        return ""
+    tree = ast.parse(source.read_bytes())
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel":
+            if _ends(node):
+                return f"Stub process '{model}_0_0' is not healthy."
+            raised = _raised(node, f"{shown}/{version}/{file}", "execute").removeprefix("Internal: ")
+            return f"Failed to process the request(s) for model '{model}_0_0', message: {raised}" if raised else ""
+    return ""
+
+
+def _ends(model: ast.ClassDef) -> bool:
     for node in model.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "initialize":
+        if isinstance(node, ast.FunctionDef) and node.name == "execute":
+            return any(
+                isinstance(each, ast.Expr) and ast.unparse(each).startswith(("os._exit(", "os.abort("))
+                for each in node.body
+            )
+    return False
+
+
+def _raised(model: ast.ClassDef, shown: str, method: str) -> str:
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == method:
             for statement in node.body:
                 if isinstance(statement, ast.Raise) and isinstance(statement.exc, ast.Call):
                     kind, arguments = ast.unparse(statement.exc.func), statement.exc.args
                     said = str(arguments[0].value) if arguments and isinstance(arguments[0], ast.Constant) else ""
-                    return f"Internal: {kind}: {said}\n\nAt:\n  {shown}({statement.lineno}): initialize\n"
+                    return f"Internal: {kind}: {said}\n\nAt:\n  {shown}({statement.lineno}): {method}\n"
     return ""

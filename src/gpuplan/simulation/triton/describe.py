@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.catalog.modelconfig import since
 from gpuplan.simulation.document import items, mapping
-from gpuplan.simulation.state import Document, Served, Server
+from gpuplan.simulation.state import Document, Served, Server, Version
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -75,15 +75,17 @@ def model_metadata(name: str, served: Served, versions: list[str]) -> Document:
     }
 
 
-def statistics(name: str, version: str) -> Document:
-    """One entry of `model_stats`; a simulated model was never asked."""
+def statistics(name: str, number: str, version: Version) -> Document:
+    """One entry of `model_stats`; a simulated model takes no time."""
+    counts = {count: version.executions for count in _COUNTS if not count.startswith("cache")}
+    counts["fail"] = version.failures
     return {
         "name": name,
-        "version": version,
-        "last_inference": 0,
-        "inference_count": 0,
-        "execution_count": 0,
-        "inference_stats": {count: {"count": 0, "ns": 0} for count in _COUNTS},
+        "version": number,
+        "last_inference": version.last,
+        "inference_count": version.inferences,
+        "execution_count": version.executions,
+        "inference_stats": {count: {"count": counts.get(count, 0), "ns": 0} for count in _COUNTS},
         "response_stats": {},
         "batch_stats": [],
         "memory_usage": [],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.catalog.modelconfig import Unparsable, empty, parse
+from gpuplan.catalog.modelconfig import Unparsable, empty, from_json, parse
 from gpuplan.simulation.triton.describe import full
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Polled:
     backend: str
     steps: tuple[str, ...]
     versions: tuple[str, ...]
+    override: str = ""
+    """The config that a load call gave, where one did."""
 
     @property
     def file(self) -> str:
@@ -44,14 +47,15 @@ class Polled:
         return str(self.config.get("default_model_filename") or "") or _FILES.get(self.backend, "")
 
 
-def poll(directory: Path, shown: str, auto_complete: bool, release: str) -> Polled:
-    """Read one model directory.
+def poll(directory: Path, shown: str, auto_complete: bool, release: str, override: str = "") -> Polled:
+    """Read one model directory; `override` is the JSON of a config that takes the place of its own.
 
     Raises:
         PollFailed: with what the server's log says.
     """
     name = directory.name
-    message = _config(directory / "config.pbtxt", f"{shown}/config.pbtxt", auto_complete)
+    file = directory / "config.pbtxt"
+    message = _given(override) if override else _config(file, f"{shown}/config.pbtxt", auto_complete)
     config = full(message, release)
     if not config["name"]:
         config["name"] = name
@@ -71,10 +75,18 @@ def poll(directory: Path, shown: str, auto_complete: bool, release: str) -> Poll
             "with no backend in model configuration. "
             "Expected model name of the form 'model.<backend_name>'."
         )
-    polled = Polled(name, directory, shown, _modified(directory), config, backend, steps, _versions(directory, config))
+    versions = _versions(directory, config)
+    polled = Polled(name, directory, shown, _modified(directory), config, backend, steps, versions, override)
     if not config["default_model_filename"] and not steps:
         config["default_model_filename"] = polled.file
     return polled
+
+
+def _given(override: str) -> object:
+    try:
+        return from_json(json.loads(override))
+    except (Unparsable, ValueError) as error:
+        raise PollFailed(f"Invalid config override: {error}") from None
 
 
 def _config(file: Path, shown: str, auto_complete: bool) -> object:

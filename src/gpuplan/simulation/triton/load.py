@@ -9,10 +9,11 @@ from pathlib import Path
 
 from gpuplan.simulation.devices import UnknownDevice, requested
 from gpuplan.simulation.machine import Machine
-from gpuplan.simulation.state import Container, NodeState, Served, Server, Version
+from gpuplan.simulation.state import Container, Document, NodeState, Served, Server, Version
 from gpuplan.simulation.triton.backends import NeverAnswers, refusal
 from gpuplan.simulation.triton.describe import served_config
 from gpuplan.simulation.triton.files import Polled, PollFailed, poll
+from gpuplan.simulation.triton.fit import misfit
 
 UNLOADING_SECONDS = 0.05
 """How long a model stays UNLOADING; the real Python backend takes 1.2 s."""
@@ -59,19 +60,20 @@ class Serving:
         return found
 
 
-def load(serving: Serving, name: str) -> None:
-    """Load a model by name, and the parts of an ensemble with it.
+def load(serving: Serving, name: str, config: str = "") -> None:
+    """Load a model by name, and the parts of an ensemble with it; `config` is a JSON in the place of its own config.
 
     Raises:
         LoadFailed: as the API answers.
         NeverAnswers: the call would hang; the model is LOADING from then on.
     """
-    polled = _poll(serving, name)
+    polled = _poll(serving, name, config)
     if polled is None or not _parts_of_known(serving, polled):
         raise LoadFailed(500, f"failed to load '{name}', failed to poll from model repository")
     try:
         error = _circle(serving, polled, (name,)) or _load(serving, polled, by_name=True)
     finally:
+        _drop(serving, name)
         _revive(serving)
     if error:
         raise LoadFailed(400, f"load failed for model '{name}': {error}\n")
@@ -83,7 +85,7 @@ def unload(serving: Serving, name: str, dependents: bool) -> None:
     if served is None:
         return
     parts = served.steps if dependents else []
-    served.asked = False
+    served.asked, served.override = False, ""
     _take_down(served, time.time() + UNLOADING_SECONDS)
     for other, ensemble in serving.server.models.items():
         if other != name and name in _needed(serving.server, ensemble.steps):
@@ -122,13 +124,15 @@ def unsettled(server: Server) -> bool:
     )
 
 
-def _poll(serving: Serving, name: str) -> Polled | None:
+def _poll(serving: Serving, name: str, config: str = "") -> Polled | None:
+    known = serving.server.models.get(name)
+    override = config or (known.override if known else "")
     place = serving.directories().get(name)
     if place is None:
         serving.log(f"failed to poll model '{name}': model not found in any model repository.")
         return None
     try:
-        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release)
+        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release, override)
     except (PollFailed, OSError) as error:
         serving.log(f"Poll failed for model directory '{name}': {error}")
         return None
@@ -147,8 +151,9 @@ def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
     served.steps = list(polled.steps)
     if any(version.state == "LOADING" for version in served.versions.values()):
         raise NeverAnswers
-    served.error = _load_steps(serving, polled)
-    if not served.error and not (ready(served) and served.modified >= polled.modified):
+    served.error = _load_steps(serving, polled) or _misfit(serving, polled.name, polled.config)
+    unchanged = served.modified >= polled.modified and served.override == polled.override
+    if not served.error and not (ready(served) and unchanged):
         served.error = _load_versions(serving, served, polled)
     return served.error
 
@@ -180,7 +185,7 @@ def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
 
 def _take_over(serving: Serving, served: Served, polled: Polled) -> None:
     """The new versions serve, and versions that are no longer wanted go."""
-    served.modified = polled.modified
+    served.modified, served.override = polled.modified, polled.override
     served.config = served_config(polled.config, serving.gpus)
     for number, old in served.versions.items():
         if number not in polled.versions:
@@ -222,8 +227,21 @@ def _revive(serving: Serving) -> None:
         parts = [serving.server.models.get(step) for step in served.steps]
         if parts and served.asked and not ready(served) and all(part and ready(part) for part in parts):
             polled = _poll(serving, name)
-            if polled:
+            if polled and not _misfit(serving, name, polled.config):
                 served.error = _load_versions(serving, served, polled)
+
+
+def _drop(serving: Serving, part: str) -> None:
+    """Ensembles that a part no longer fits, after it was loaded anew, serve no more."""
+    for name, served in serving.server.models.items():
+        if ready(served) and part in served.steps and (why := _misfit(serving, name, served.config)):
+            _take_down(served, None)
+            serving.log(f"Invalid argument: {why}")
+
+
+def _misfit(serving: Serving, name: str, config: Document) -> str:
+    parts = {part: served.config for part, served in serving.server.models.items() if ready(served)}
+    return misfit(name, config, parts)
 
 
 def _take_down(served: Served, until: float | None) -> None:

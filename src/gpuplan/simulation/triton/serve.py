@@ -14,12 +14,15 @@ from gpuplan.simulation.engine.create import network_of
 from gpuplan.simulation.machine import Machine
 from gpuplan.simulation.state import Container, NodeState, Served, Server
 from gpuplan.simulation.store import Store
+from gpuplan.simulation.triton.answers import Answer, as_error, as_json
 from gpuplan.simulation.triton.backends import NeverAnswers
 from gpuplan.simulation.triton.describe import model_metadata, server_metadata, statistics
+from gpuplan.simulation.triton.infer import infer
 from gpuplan.simulation.triton.load import LoadFailed, Serving, load, ready, settle, unload, unsettled
+from gpuplan.simulation.triton.regions import PATH as REGIONS
+from gpuplan.simulation.triton.regions import on_regions
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")  # noqa: S104 - compared, not bound
-Answer = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Servers:
         found = _listener(self.store.read(), host, port)
         return found[0].id if found else None
 
-    def answer(self, host: str, port: int, method: str, path: str, body: bytes) -> Answer:
-        """Answer one request.
+    def answer(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None) -> Answer:
+        """Answer one request; `head` is its Inference-Header-Content-Length.
 
         Raises:
             ConnectionRefusedError: nobody listens there.
@@ -47,45 +50,56 @@ class Servers:
         container, inside = found
         server = self.store.read().servers.get(container.id)
         if server is None or inside != server.http_port:
-            return (200, b"") if method in ("GET", "HEAD") else (405, b"")
+            return Answer(200 if method in ("GET", "HEAD") else 405, b"")
         if unsettled(server):
             with self._serving(container.id) as serving:
                 settle(serving.server)
-        return self._answer(container.id, method, path.partition("?")[0], body)
+        return self._answer(container.id, method, path.partition("?")[0], body, head)
 
-    def _answer(self, container: str, method: str, path: str, body: bytes) -> Answer:
+    def _answer(self, container: str, method: str, path: str, body: bytes, head: int | None) -> Answer:
         for verb, pattern, act in _ASK:
             if found := pattern.fullmatch(path):
                 if verb != method:
-                    return _error(405, "Method Not Allowed")
+                    return as_error(405, "Method Not Allowed")
                 state = self.store.read()
                 serving = Serving(state, self.machine, state.containers[container], state.servers[container])
                 return act(serving, unquote(found[1] or "") if pattern.groups else "", body)
         if found := _CONTROL.fullmatch(path):
             if method != "POST":
-                return _error(405, "Method Not Allowed")
+                return as_error(405, "Method Not Allowed")
             return self._control(container, unquote(found[1]), found[2], body)
-        if re.fullmatch(r"/v2/models/.+/(infer|generate|generate_stream)", path):
-            return _error(501, "a simulated server does not infer")
-        return _error(404, "Not Found")
+        return self._inference(container, path, body, head)
+
+    def _inference(self, container: str, path: str, body: bytes, head: int | None) -> Answer:
+        with self._serving(container) as serving:
+            if found := _INFER.fullmatch(path):
+                return infer(serving, unquote(found[1]), found[2] or "", body, head)
+            if found := REGIONS.fullmatch(path):
+                return on_regions(serving, found[1], unquote(found[2] or ""), found[3], body)
+        if re.fullmatch(r"/v2/models/.+/(generate|generate_stream)", path):
+            return as_error(501, "a simulated server does not generate")
+        return as_error(404, "Not Found")
 
     def _control(self, container: str, model: str, act: str, body: bytes) -> Answer:
         try:
             parameters = mapping(mapping(json.loads(body or b"{}")).get("parameters"))
         except ValueError as error:
-            return _error(500, f"failed to parse the request JSON buffer: {error}")
+            return as_error(500, f"failed to parse the request JSON buffer: {error}")
         if self.store.read().servers[container].mode != "explicit":
-            return _error(503, "explicit model load / unload is not allowed if polling is enabled")
+            return as_error(503, "explicit model load / unload is not allowed if polling is enabled")
+        config = parameters.get("config", "")
+        if not isinstance(config, str):
+            return as_error(500, "attempt to access JSON non-string as string")
         hangs = False
-        answer: Answer = (200, b"")
+        answer = Answer(200, b"")
         with self._serving(container) as serving:
             try:
                 if act == "load":
-                    load(serving, model)
+                    load(serving, model, config)
                 else:
                     unload(serving, model, parameters.get("unload_dependents") is True)
             except LoadFailed as failed:
-                answer = _error(failed.status, failed.text)
+                answer = as_error(failed.status, failed.text)
             except NeverAnswers:
                 hangs = True
         if hangs:
@@ -115,16 +129,8 @@ def _listener(state: NodeState, host: str, port: int) -> tuple[Container, int] |
     return None
 
 
-def _error(status: int, text: str) -> Answer:
-    return status, json.dumps({"error": text}, separators=(",", ":")).encode()
-
-
-def _json(value: object) -> Answer:
-    return 200, json.dumps(value, separators=(",", ":")).encode()
-
-
 def _ready(serving: Serving, _name: str, _body: bytes) -> Answer:
-    return (200 if _is_ready(serving.server) else 400), b""
+    return Answer(200 if _is_ready(serving.server) else 400, b"")
 
 
 def _is_ready(server: Server) -> bool:
@@ -143,20 +149,20 @@ def _index(serving: Serving, _name: str, body: bytes) -> Answer:
     try:
         only = mapping(json.loads(body or b"{}")).get("ready", False)
     except ValueError as error:
-        return _error(500, f"failed to parse the request JSON buffer: {error}")
+        return as_error(500, f"failed to parse the request JSON buffer: {error}")
     if not isinstance(only, bool):
-        return _error(400, "attempt to access JSON non-boolean as boolean")
+        return as_error(400, "attempt to access JSON non-boolean as boolean")
     entries: list[dict[str, str]] = []
     for name in sorted(serving.directories()):
         served = serving.server.models.get(name)
         if served is None or (served.steps and not served.versions):
             entries.extend([] if only else [{"name": name}])
             continue
-        for number, version in served.versions.items():
+        for number, version in sorted(served.versions.items(), key=lambda each: int(each[0])):
             if not only or version.state == "READY":
                 entry = {"name": name, "version": number, "state": version.state}
                 entries.append({**entry, "reason": version.reason} if version.reason else entry)
-    return _json(entries)
+    return as_json(entries)
 
 
 def _for_model(act: Callable[[str, Served, list[str]], object]) -> Callable[[Serving, str, bytes], Answer]:
@@ -165,28 +171,28 @@ def _for_model(act: Callable[[str, Served, list[str]], object]) -> Callable[[Ser
     def answer(serving: Serving, name: str, _body: bytes) -> Answer:
         served = serving.server.models.get(name)
         if served is None:
-            return _error(404, f"Request for unknown model: '{name}' is not found")
+            return as_error(404, f"Request for unknown model: '{name}' is not found")
         versions = [number for number, version in served.versions.items() if version.state == "READY"]
         if not versions:
-            return _error(404, f"Request for unknown model: '{name}' has no available versions")
-        return _json(act(name, served, versions))
+            return as_error(404, f"Request for unknown model: '{name}' has no available versions")
+        return as_json(act(name, served, versions))
 
     return answer
 
 
 def _model_ready(serving: Serving, name: str, _body: bytes) -> Answer:
     served = serving.server.models.get(name)
-    return (200, b"") if served and ready(served) else _error(400, "Model version not ready")
+    return Answer(200, b"") if served and ready(served) else as_error(400, "Model version not ready")
 
 
 def _statistics(serving: Serving, name: str, _body: bytes) -> Answer:
     models = serving.server.models
     if name and (name not in models or not ready(models[name])):
-        return _error(400, f"requested model '{name}' is not available")
-    return _json(
+        return as_error(400, f"requested model '{name}' is not available")
+    return as_json(
         {
             "model_stats": [
-                statistics(one, number)
+                statistics(one, number, version)
                 for one, served in sorted(models.items())
                 if not name or one == name
                 for number, version in served.versions.items()
@@ -197,14 +203,15 @@ def _statistics(serving: Serving, name: str, _body: bytes) -> Answer:
 
 
 def _live(_serving: Serving, _name: str, _body: bytes) -> Answer:
-    return 200, b""
+    return Answer(200, b"")
 
 
 def _about(serving: Serving, _name: str, _body: bytes) -> Answer:
-    return _json(server_metadata(serving.server))
+    return as_json(server_metadata(serving.server))
 
 
 _MODEL = r"/v2/models/([^/]+)(?:/versions/\d+)?"
+_INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/(\d+))?/infer")
 _CONTROL = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
 _ASK: tuple[tuple[str, re.Pattern[str], Callable[[Serving, str, bytes], Answer]], ...] = tuple(
     (method, re.compile(pattern), act)

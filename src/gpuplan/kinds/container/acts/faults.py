@@ -47,6 +47,11 @@ REFUSALS = (_PRIVATE, _REFUSED)
 """Summaries of what may come of missing or wrong credentials."""
 _RULES = (
     _rule(
+        r"bind source path does not exist",
+        "A directory is not on the node",
+        "Make it, or mount there what it lies on (mount, /etc/fstab); an empty one would hide that it is missing.",
+    ),
+    _rule(
         r"exec: .*(executable file not found|no such file or directory|permission denied)|exec format error",
         "The container's command cannot be run",
         "Correct command: or entrypoint: in the plan file, or use an image that has that program, for this platform.",

@@ -1,0 +1,27 @@
+"""Models that load at a time: one that fails hinders none of the others, and is told by its own lines of the log."""
+
+from __future__ import annotations
+
+from gpuplan.model.outcome import Status
+from tests.kinds.model.bench import Bench
+
+
+def test_several_load_at_a_time_and_two_of_them_fail(bench: Bench) -> None:
+    names = [f"m{number}" for number in range(6)]
+    for name in names:
+        bench.python(name)
+    bench.python("m1", first='raise RuntimeError("weights not found")')
+    silenced = [{"id": "batch-size", "reason": "the server's own words are wanted"}]
+    bad = {"m4": {"config": {"max_batch_size": -1}, "ignore_checks": silenced}}
+    wanted = bench.want(**{name: bad.get(name, {}) for name in names})
+    outcomes = bench.apply_side_by_side(wanted)
+    status = {name: outcomes[name].status for name in names}
+    assert [name for name in names if status[name] is not Status.DONE] == ["m1", "m4"]
+    (first,), (second,) = (outcomes[name].diagnostics for name in ("m1", "m4"))
+    assert "RuntimeError: weights not found" in first.detail
+    assert "'max_batch_size' must be non-negative value for m4" in second.detail
+    assert "m1" not in second.detail
+    states = bench.states()
+    assert [name for name in names if states.get(name) == "READY"] == ["m0", "m2", "m3", "m5"]
+    listed = (bench.on_node / "load-models").read_text().split()
+    assert listed == [f"--load-model={name}" for name in ("m0", "m2", "m3", "m5")]
