@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuplan.discover.entry import Discovery
     from gpuplan.flow.observe import Answer
     from gpuplan.model.inventory import Host
+    from gpuplan.model.value import JsonObject
 
 Out = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="Write it there; a file that is there is left alone.")
@@ -50,15 +51,21 @@ def discover(
     answers = _ask(hosts, name, voice)
     found = discovered(name, [(each.host, each.snapshot) for each in answers if each.snapshot is not None])
     document = found.document(_words(found, hosts))
-    text = _text(found, document, [each.host.name for each in answers if each.snapshot is None])
+    unread = [each.host.name for each in answers if each.snapshot is None]
+    text = _text(found, document, unread)
     if out:
         _write(Path(out), text)
     elif not as_json:
         print(text, end="")
-    code = Exit.UNREAD if any(each.snapshot is None for each in answers) else Exit.DONE
-    left_out = [{"node": each.node, "what": each.what, "why": each.why} for each in found.left_out]
-    voice.answer({"plan": document, "left_out": left_out}, code)
+    code = Exit.UNREAD if unread else Exit.DONE
+    voice.answer(_json(found, document, text, unread), code)
     return code
+
+
+def _json(found: Discovery, document: JsonObject, text: str, unread: Sequence[str]) -> JsonObject:
+    left_out = [{"node": each.node, "what": each.what, "why": each.why} for each in found.left_out]
+    head: JsonObject = {"kind": "gpuplan discovery", "format": 1}
+    return {**head, "plan": document, "text": text, "left_out": left_out, "unread": list(unread)}
 
 
 def _ask(hosts: Sequence[Host], name: str, voice: Voice) -> Sequence[Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gpuplan.discover.entry import Entry, Node
 from gpuplan.kinds.container.describe import describe as describe_container
@@ -12,6 +12,9 @@ from gpuplan.kinds.container.read import read as read_containers
 from gpuplan.kinds.gpu.describe import describe as describe_gpu
 from gpuplan.kinds.gpu.read import read as read_gpus
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.model.read import Server
+from gpuplan.kinds.model.read import read as read_models
+from gpuplan.model.snapshot import ProbeError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """What a plan file takes for the name of a container."""
@@ -39,7 +42,7 @@ def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
 
 def containers_of(node: Node, devices: Mapping[str, str]) -> None:
     """Add an entry for each container that runs and that nobody's plan file made. `devices` are names by UUID."""
-    observed = read_containers(node.snapshot)
+    observed, servers = read_containers(node.snapshot), read_models(node.snapshot).servers
     if observed.error is not None:
         node.leave_out("the containers", f"they could not be read: {observed.error.text}")
     for live in observed.containers:
@@ -47,7 +50,19 @@ def containers_of(node: Node, devices: Mapping[str, str]) -> None:
             node.leave_out(f"container {live.name}", why)
             continue
         found = describe_container(live, observed, devices, PRIVATE)
-        node.entries.append(Entry("containers", live.name, node.name, found.section, found.unsaid, found.secrets))
+        unsaid = (*found.unsaid, *_models(live, servers))
+        node.entries.append(Entry("containers", live.name, node.name, found.section, unsaid, found.secrets))
+
+
+def _models(live: Live, servers: Mapping[str, Server | ProbeError] | ProbeError) -> Iterator[str]:
+    """What a model server has loaded, which its own command decides, or whoever asked it."""
+    server = None if isinstance(servers, ProbeError) else servers.get(live.id)
+    if isinstance(server, ProbeError):
+        yield f"the models of its server, which could not be read ({server.text})"
+    elif server:
+        loaded = {name: server.ready(name) for name in sorted(server.index) if server.ready(name)}
+        told = ", ".join(f"{name} ({', '.join(map(str, versions))})" for name, versions in loaded.items())
+        yield f"what its model server has loaded: {told}" if told else "its model server, which has nothing loaded"
 
 
 def _no_section(live: Live, observed: Observed) -> str:
