@@ -52,37 +52,41 @@ def _yaml(value: Data) -> str:
     return yaml.serialize(node, allow_unicode=True, width=WIDTH).rstrip("\n")
 
 
-def _node(value: object, depth: int, key: str = "") -> yaml.Node:
+def _node(value: object, depth: int, key: str = "", *, inside: bool = False) -> yaml.Node:
+    """The node of a value; `inside` = it stands on one line with others, between brackets."""
     import yaml
 
     if isinstance(value, Mapping):
-        pairs = [(_scalar(str(name)), _node(each, depth + 1, str(name))) for name, each in value.items()]
         # the top is the key of a section, below that are its keys: both are on lines of their own
-        flow = depth > 1 and key not in _BELOW and _short(value)
-        return yaml.MappingNode("tag:yaml.org,2002:map", pairs, flow_style=flow or not pairs)
+        flow = inside or not value or (depth > 1 and key not in _BELOW and _short(value))
+        pairs = [
+            (_scalar(str(name), flow), _node(each, depth + 1, str(name), inside=flow)) for name, each in value.items()
+        ]
+        return yaml.MappingNode("tag:yaml.org,2002:map", pairs, flow_style=flow)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        items = [_node(each, depth + 1) for each in value]
-        return yaml.SequenceNode("tag:yaml.org,2002:seq", items, flow_style=_short(value))
-    return _scalar(value)
+        flow = inside or _short(value)
+        items = [_node(each, depth + 1, inside=flow) for each in value]
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", items, flow_style=flow)
+    return _scalar(value, inside)
 
 
-def _scalar(value: object) -> yaml.ScalarNode:
+def _scalar(value: object, inside: bool) -> yaml.ScalarNode:
     """A scalar; a text that is no plain word is written between double quotes."""
     import yaml
 
     if isinstance(value, str):
-        style = None if _plain(value) else '"'
+        style = None if _plain(value, inside) else '"'
         return yaml.ScalarNode("tag:yaml.org,2002:str", value, style=style)
     kind = next(name for name, type_ in _KINDS.items() if isinstance(value, type_))
     return yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", str(value).lower())
 
 
-def _plain(text: str) -> bool:
-    """True for a text that means itself wherever it stands."""
+def _plain(text: str, inside: bool) -> bool:
+    """True for a text that means itself without quotes."""
     import yaml
 
-    written = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=len(text) + WIDTH)
-    return written == f"[{text}]\n"
+    written = yaml.safe_dump([text], default_flow_style=inside, allow_unicode=True, width=len(text) + WIDTH)
+    return written == (f"[{text}]\n" if inside else f"- {text}\n")
 
 
 def _short(value: object) -> bool:
