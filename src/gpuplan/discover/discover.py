@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuplan.discover.entry import Discovery, Entry, Node
-from gpuplan.discover.nodes import containers_of, gpus_of
+from gpuplan.discover.entry import Discovery, Entry, Node, Section
+from gpuplan.discover.nodes import containers_of, gpus_of, without_models
 from gpuplan.discover.prove import Proof
 from gpuplan.discover.together import keyed, together
 from gpuplan.kinds.container.read import read
@@ -33,11 +33,23 @@ def discovered(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:
         containers_of(node, names)
         _keep_proven_containers(Proof(name, hosts[node.name], node, _secrets(node)))
     entries = [each for node in nodes for each in node.entries]
+    containers = [each for each in entries if each.kind == "containers"]
     sections = (
         *together([each for each in entries if each.kind == "gpus"]),
-        *together([each for each in entries if each.kind == "containers"]),
+        *together(containers),
+        *_models(nodes, keyed(containers)),
     )
     return Discovery(name, sections, tuple(each for node in nodes for each in node.left_out))
+
+
+def _models(nodes: Sequence[Node], keys: Mapping[tuple[str, str], str]) -> Iterator[Section]:
+    """Each model, with the keys of the containers whose servers have it loaded."""
+    found: dict[str, dict[str, None]] = {}
+    for node in nodes:
+        for container, models in node.served.items():
+            for model in models:
+                found.setdefault(model, {})[keys[node.name, container]] = None
+    return (Section("models", model, (), {"containers": list(found[model])}) for model in sorted(found))
 
 
 def _keep_proven_gpus(proof: Proof) -> None:
@@ -56,10 +68,18 @@ def _keep_proven_containers(proof: Proof) -> None:
     node = proof.node
     gpus = [each for each in node.entries if each.kind == "gpus"]
     kept: list[Entry] = []
-    for each in node.entries:
+    for entry in node.entries:
+        each = entry
+        if "triton" in each.section:
+            loaded = [
+                Entry("models", name, node.name, {"containers": [each.name]}) for name in node.served.get(each.name, ())
+            ]
+            if proof.objections([*gpus, each, *loaded], "container", "model"):
+                each = without_models(node, each)
         objections = proof.objections([*gpus, each], "container") if each.kind == "containers" else ()
         if objections:
             node.leave_out(f"container {each.name}", "; ".join(objections))
+            node.served.pop(each.name, None)
         else:
             kept.append(each)
     node.entries = kept

@@ -14,7 +14,7 @@ class Entry:
     """One section of one node."""
 
     kind: str
-    """``gpus`` or ``containers``: the part of the plan file that it belongs to."""
+    """``gpus``, ``containers`` or ``models``: the part of the plan file that it belongs to."""
     name: str
     """Its key there."""
     node: str
@@ -43,6 +43,8 @@ class Node:
     snapshot: Snapshot
     entries: list[Entry] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    served: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Container → the models that its server has loaded, for those whose models can be managed."""
 
     def leave_out(self, what: str, why: str) -> None:
         """Note something that has no section."""
@@ -75,8 +77,9 @@ class Discovery:
 
     def document(self, nodes: Mapping[tuple[str, ...], str | list[str]]) -> JsonObject:
         """The plan file as data; `nodes` are the words for sets of nodes."""
-        parts = {
+        parts: dict[str, JsonObject] = {
             kind: {each.key: {"nodes": nodes[each.nodes], **each.body} for each in self.of(kind)}
             for kind in ("gpus", "containers")
         }
+        parts["models"] = {each.key: each.body for each in self.of("models")}
         return {"version": 1, "name": self.name, **{kind: part for kind, part in parts.items() if part}}

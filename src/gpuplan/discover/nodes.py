@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuplan.discover.entry import Entry, Node
+from gpuplan.intent.repositories import OWN
 from gpuplan.kinds.container.describe import describe as describe_container
+from gpuplan.kinds.container.owncommand import is_managed
 from gpuplan.kinds.container.read import Observed, leftover
 from gpuplan.kinds.container.read import read as read_containers
 from gpuplan.kinds.gpu.describe import describe as describe_gpu
 from gpuplan.kinds.gpu.read import read as read_gpus
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import texts
 from gpuplan.kinds.model.read import Server
 from gpuplan.kinds.model.read import read as read_models
 from gpuplan.model.snapshot import ProbeError
@@ -50,19 +54,31 @@ def containers_of(node: Node, devices: Mapping[str, str]) -> None:
             node.leave_out(f"container {live.name}", why)
             continue
         found = describe_container(live, observed, devices, PRIVATE)
-        unsaid = (*found.unsaid, *_models(live, servers))
-        node.entries.append(Entry("containers", live.name, node.name, found.section, unsaid, found.secrets))
+        entry = Entry("containers", live.name, node.name, found.section, found.unsaid, found.secrets)
+        server = None if isinstance(servers, ProbeError) else servers.get(live.id)
+        if isinstance(server, ProbeError):
+            entry = replace(entry, unsaid=(*entry.unsaid, f"its models, which could not be read ({server.text})"))
+        elif server is not None:
+            entry = _serving(
+                node, entry, server, (*texts(live.config.get("Entrypoint")), *texts(live.config.get("Cmd")))
+            )
+        node.entries.append(entry)
 
 
-def _models(live: Live, servers: Mapping[str, Server | ProbeError] | ProbeError) -> Iterator[str]:
-    """What a model server has loaded, which its own command decides, or whoever asked it."""
-    server = None if isinstance(servers, ProbeError) else servers.get(live.id)
-    if isinstance(server, ProbeError):
-        yield f"the models of its server, which could not be read ({server.text})"
-    elif server:
-        loaded = {name: server.ready(name) for name in sorted(server.index) if server.ready(name)}
-        told = ", ".join(f"{name} ({', '.join(map(str, versions))})" for name, versions in loaded.items())
-        yield f"what its model server has loaded: {told}" if told else "its model server, which has nothing loaded"
+def without_models(node: Node, entry: Entry) -> Entry:
+    """A model server as any other container, with a word of what it has loaded."""
+    loaded = node.served.pop(entry.name, ())
+    section = {key: value for key, value in entry.section.items() if key != "triton"}
+    told = f"what its model server has loaded: {', '.join(loaded)}" if loaded else "its model server, without models"
+    return replace(entry, section=section, unsaid=(*entry.unsaid, told))
+
+
+def _serving(node: Node, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
+    """A server with what it has loaded; a plan file can say that of one that loads what it is told to."""
+    node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
+    if is_managed(words):
+        return replace(entry, section={**entry.section, "triton": {"repository": OWN}})
+    return without_models(node, entry)
 
 
 def _no_section(live: Live, observed: Observed) -> str:

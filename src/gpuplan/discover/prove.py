@@ -32,21 +32,24 @@ class Proof:
     node: Node
     secrets: Mapping[str, Secret]
 
-    def objections(self, entries: Sequence[Entry], kind: str) -> tuple[str, ...]:
-        """Why a plan file of these sections would not leave the node's things of a kind as they are."""
+    def objections(self, entries: Sequence[Entry], *kinds: str) -> tuple[str, ...]:
+        """Why a plan file of these sections would not leave the node's things of these kinds as they are."""
         try:
             made = self._compared(entries)
         except Problem as problem:
             return tuple(_told(each) for each in _errors(problem.diagnostics))
-        changes = (change for change in made.changes if change.address.kind == kind)
-        unknown = (each.diagnostic for each in made.unknown if each.address.kind == kind)
-        wrong = (each for each in _errors(made.diagnostics) if f"/{kind}/" in each.address)
+        changes = (change for change in made.changes if change.address.kind in kinds)
+        unknown = (each.diagnostic for each in made.unknown if each.address.kind in kinds)
+        told = {str(change.address) for change in made.changes}
+        errors = (each for each in _errors(made.diagnostics) if each.address not in told)
+        wrong = (each for each in errors if any(f"/{kind}/" in each.address for kind in kinds))
         return (*map(_change, changes), *map(_told, (*unknown, *wrong)))
 
     def _compared(self, entries: Sequence[Entry]) -> NodeChanges:
         document: dict[str, object] = {"version": 1, "name": self.plan}
-        for kind in ("gpus", "containers"):
-            part = {each.name: {"nodes": self.node.name, **each.section} for each in entries if each.kind == kind}
+        for kind in ("gpus", "containers", "models"):
+            place = {} if kind == "models" else {"nodes": self.node.name}
+            part = {each.name: {**place, **each.section} for each in entries if each.kind == kind}
             document |= {kind: part} if part else {}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "plan.yaml"

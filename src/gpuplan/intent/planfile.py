@@ -132,7 +132,8 @@ class Triton(Stated):
     )
     repository: str = Field(
         default="local",
-        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is",
+        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is; "
+        "own: the container's own command starts the server, and says where its models are",
     )
     overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuplan.kinds.container import normal
 from gpuplan.kinds.container.canonical import FROM_IMAGE, HEALTH, Fields, image_fields
+from gpuplan.kinds.container.differences import UNLABELLED, unconfined
 from gpuplan.kinds.container.forms import split_side
 from gpuplan.kinds.container.images import find
 from gpuplan.kinds.container.livefields import live_fields
@@ -139,6 +140,8 @@ def _engine_options(fields: Fields, live: Live) -> Iterator[tuple[str, Json]]:
         yield "hostname", fields["hostname"]
     for name in _SETS:
         yield name, fields.get(name)
+    if unconfined(fields):
+        yield "security_opt", [each for each in texts(fields.get("security_opt")) if each != UNLABELLED]
     yield "ulimits", {name: _limit(value) for name, value in _below("ulimits", fields)}
     yield "sysctls", dict(_below("sysctls", fields))
     yield "extra_hosts", dict(_below("extra_hosts", fields))

@@ -141,6 +141,8 @@ class ContainerSpec:
     adopt: bool = False
     """One of that name that somebody else made is replaced."""
     ready: Readiness = field(default_factory=Readiness)
+    own: bool = False
+    """A model server whose own command starts it, so that nothing is mounted for it."""
     triton: bool = False
     """A model server, with its repository directory mounted at /gpuplan."""
     configs_say_all: bool = False

@@ -146,7 +146,7 @@ def create(making: Making, devices: Sequence[str], name: str) -> str:
     """
     hands, spec, address = making.hands, making.spec, making.address
     repository = ""
-    if spec.triton:
+    if spec.triton and not spec.own:
         repository = str(hands.agent("repository.prepare", plan=hands.plan, container=address.name)["path"])
     env = {name: _revealed(value, hands) for name, value in spec.env.items()}
     secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}
