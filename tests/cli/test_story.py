@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -9,7 +11,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -131,6 +135,25 @@ def _read_until(terminal: int, text: bytes, seconds: float = 60.0) -> bytes:
     return seen
 
 
+@contextlib.contextmanager
+def _standing_still(state: Path) -> Iterator[None]:
+    """Meanwhile no simulated node changes: a step that would change one waits."""
+    with contextlib.ExitStack() as held:
+        for lock in state.rglob("state.lock"):
+            file = held.enter_context(lock.open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _lines_until(stream: IO[str], text: str) -> str:
+    seen = ""
+    while text not in seen:
+        line = stream.readline()
+        assert line, seen
+        seen += line
+    return seen
+
+
 @pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupt_lets_the_step_end_and_says_what_is_left(
@@ -143,9 +166,12 @@ def test_an_interrupt_lets_the_step_end_and_says_what_is_left(
         text=True,
     )
     assert process.stderr is not None
-    assert "gpu-a1: 1/" in process.stderr.readline()
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    with _standing_still(Path(os.environ["GPUPLAN_STATE_DIR"])):
+        assert "gpu-a1: 1/" in process.stderr.readline()
+        process.send_signal(number)
+        err = _lines_until(process.stderr, "each node finishes the step it is in")
+    out, rest = process.communicate(timeout=60)
+    err += rest
     assert process.returncode == code
     assert "each node finishes the step it is in" in err
     assert "Traceback" not in err

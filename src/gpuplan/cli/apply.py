@@ -69,8 +69,8 @@ def apply(
 def _settled(file: str) -> Diagnostic:
     return Diagnostic(
         "A saved change set is applied as it is",
-        f"{file} was made with its own targets and variables; --target, --only, --replace, --var and --var-file "
-        "cannot change it.",
+        f"{file} was made with its own targets and variables; --target, --only, --replace, --var and --var-file cannot "
+        "change it.",
         "Leave them out, or make a new change set with gpuplan plan --out.",
     )
 

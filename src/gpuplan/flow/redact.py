@@ -45,7 +45,7 @@ def redacted(diagnostic: Diagnostic, redact: Redactor) -> Diagnostic:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """The text as it is, without blanks around it, with blanks run together, as JSON, Python and addresses write it."""
+    """The text as it is, without blanks around it, with blanks run together, and as JSON, Python and a URL write it."""
     yield text
     yield text.strip()
     yield " ".join(text.split())

@@ -108,7 +108,8 @@ def _raise_if_ended(waiting: Waiting, raw: JsonObject) -> None:
         return
     memory = " (out of memory)" if state.get("OOMKilled") is True else ""
     again = f" and was restarted {whole(raw.get('RestartCount'))} times" if looping else ""
-    detail = f"{waiting.address.name} ended with exit code {whole(state.get('ExitCode'))}{memory}{again}."
+    code = "" if state.get("Status") == "running" else f" with exit code {whole(state.get('ExitCode'))}"
+    detail = f"{waiting.address.name} ended{code}{memory}{again}."
     raise Problem(_failed(waiting, "A container does not stay up", detail))
 
 
