@@ -1,4 +1,4 @@
-"""What can be stated and was made by hand is discovered as it is: nothing of it is left out, and twice it is the same."""
+"""What can be stated and was made by hand is found as it is: nothing of it is left out, and twice it is the same."""
 
 from __future__ import annotations
 

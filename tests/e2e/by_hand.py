@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.lab.fixtures import Lab
@@ -22,6 +25,8 @@ for order in sys.argv[1:]:
 """
 HALF, SEVENTH, QUARTER = 9, 19, 14
 """Profiles: 3g, 1g, 2g."""
+MODELS = 4
+"""An ensemble and its parts, in the directory that both servers have."""
 BEGIN = 'set -e; run() { docker run -d "$@" >/dev/null; }; P=lab/pause:1; mkdir -p /srv/web\n'
 ON_A1 = r"""
 docker network create backend >/dev/null
@@ -42,12 +47,14 @@ run --name worker-1 --gpus '"device=$1"' $P sleep 1d
 run --name paused $P sleep 1d; docker pause paused >/dev/null
 """
 ON_H1 = r"""
-run --name every --gpus all $P sleep 1d
+run --name every --gpus all --stop-timeout 1 $P sleep 1d
 run --name by-index --gpus '"device=0:1"' $P sleep 1d
 run --name by-variable -e NVIDIA_VISIBLE_DEVICES=all $P sleep 1d
 run --name several --gpus '"device=0:0,0:2"' --device /dev/zero:/dev/z:r $P sleep 1d
 run --name triton --gpus '"device=0:0"' -p 8000:8000 -v /srv/models:/models --shm-size 256m lab/tritonserver:24.10-py3 \
-    tritonserver --model-repository=/models --model-control-mode=explicit --load-model=tokenizer
+    tritonserver --model-repository=/models --model-control-mode=explicit --load-model=sentiment
+run --name by-itself -p 8010:8000 -v /srv/models:/models lab/tritonserver:24.10-py3 \
+    tritonserver --model-repository=/models
 """
 ON_T1 = r"""
 run --name web --restart unless-stopped -p 8088:80 -v web-data:/data $P sleep 1d
@@ -71,6 +78,16 @@ def identities(lab: Lab) -> dict[str, dict[str, str]]:
     return {node: dict(map(str.split, lab.run(node, listed).stdout.splitlines())) for node in lab.hosts}
 
 
+def loaded(lab: Lab, port: int) -> list[str]:
+    """The models that a server on gpu-h1 has READY; none while it does not answer."""
+    address = f"http://{lab.hosts['gpu-h1'].address}:{port}/v2/repository/index"
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, b"{}"), timeout=10) as answer:
+            return sorted(each["name"] for each in json.load(answer) if each.get("state") == "READY")
+    except OSError:
+        return []
+
+
 def _gpu_a1(lab: Lab) -> None:
     _cut(lab, "gpu-a1", f"0:{HALF}:0:4:2", f"0:{SEVENTH}:4:1:0", f"0:{SEVENTH}:5:1:0")
     uuids = re.findall(r"MIG-[0-9a-f-]+", lab.run("gpu-a1", ["nvidia-smi", "-L"]).stdout)[1:]
@@ -83,6 +100,10 @@ def _gpu_a1(lab: Lab) -> None:
 def _gpu_h1(lab: Lab) -> None:
     _cut(lab, "gpu-h1", f"0:{HALF}:4:4:0:1", f"0:{SEVENTH}:0:1:0", f"0:{QUARTER}:2:2:1")
     lab.run("gpu-h1", ["sh", "-c", BEGIN + ON_H1])
+    deadline = time.monotonic() + 60
+    while not all(len(loaded(lab, port)) == MODELS for port in (8000, 8010)):
+        assert time.monotonic() < deadline, "the servers do not load their models"
+        time.sleep(0.1)
 
 
 def _gpu_t1(lab: Lab) -> None:

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from gpuplan.cli import main
-from tests.e2e.by_hand import identities, set_up
+from tests.e2e.by_hand import identities, loaded, set_up
 from tests.lab.fixtures import Lab
 
 MODELS = Path(__file__).parents[2] / "plans" / "models"
+ADOPTED = {("gpu-a1", "worker-0"), ("gpu-a1", "odd"), ("gpu-h1", "every")}
 Run = Callable[..., tuple[int, str]]
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -68,14 +69,25 @@ def test_what_was_set_up_by_hand_is_described_and_left_alone(lab: Lab, gpuplan: 
     assert identities(lab) == before
 
     sections = yaml.safe_load(text)
-    for name in ("worker-0", "odd"):
+    assert sections["models"] == {name: {"containers": ["triton"]} for name in loaded(lab, 8000)}
+    assert "what its model server has loaded: classifier, postprocessor, sentiment, tokenizer" in text.replace(
+        "\n  #", ""
+    )
+    for name in ("worker-0", "odd", "every"):
         sections["containers"][name]["adopt"] = True
     Path("adopting.yaml").write_text(yaml.safe_dump(sections, sort_keys=False))
     assert gpuplan("apply", "adopting.yaml", "--auto-approve")[0] == 0
     assert gpuplan("plan", "adopting.yaml", "--detailed-exitcode")[0] == 0
     after = identities(lab)
-    others = [node for node in lab.hosts if after[node] != before[node]]
-    assert others == ["gpu-a1"]
-    moved = {name for name, identity in after["gpu-a1"].items() if before["gpu-a1"].get(name) != identity}
-    assert moved == {"worker-0", "odd"}
-    assert after["gpu-a1"].keys() == before["gpu-a1"].keys()
+    moved = {(node, name) for node in after for name in after[node] if after[node][name] != before[node].get(name)}
+    assert moved == ADOPTED
+    assert {node: names.keys() for node, names in after.items()} == {
+        node: names.keys() for node, names in before.items()
+    }
+
+    serving = loaded(lab, 8000)
+    assert gpuplan("destroy", "adopting.yaml", "--auto-approve")[0] == 0
+    left = {(node, name) for node, names in identities(lab).items() for name in names}
+    assert left == {(node, name) for node in before for name in before[node]} - ADOPTED
+    assert loaded(lab, 8000) == serving
+    assert len(lab.run("gpu-a1", ["nvidia-smi", "-L"]).stdout.split("MIG-")) == 4

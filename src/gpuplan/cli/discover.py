@@ -34,10 +34,11 @@ def discover(
     node: Nodes = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Write a plan file that describes the nodes as they are; its plan shows no changes.
+    """Write the plan file that describes the nodes as they are.
 
-    What runs is neither touched nor taken over: a container that gpuplan did not make stays unmanaged, and adopting it
-    takes a replacement, for which the plan file has `adopt: true`. Nothing that looks like a secret is written.
+    Its plan shows no changes. What runs is neither touched nor taken over: a container that gpuplan did not make stays
+    unmanaged, and adopting it takes a replacement, for which the plan file has `adopt: true`. Nothing that looks like a
+    secret is written.
     """
     from gpuplan.cli.inputs import inventory_path, read_inventory_file
     from gpuplan.cli.voice import Voice
