@@ -136,6 +136,26 @@ def test_no_secret_is_written(command: Command, nodes: dict[str, Session], monke
     is_without_changes(command, text)
 
 
+def test_a_secret_outside_of_variables_leaves_the_container_out(command: Command, nodes: dict[str, Session]) -> None:
+    session = nodes["n1"]
+    run(session, "flag", {"Cmd": ["sh", "-c", "sleep 500", "--api-key=hunter2"]})
+    run(session, "address", {"Cmd": ["sh", "-c", "sleep 500", "postgres://ops:hunter2@db/x"]})
+    run(session, "label", {"Labels": {"deploy.token": "hunter2"}})
+    run(session, "logs", LogConfig={"Type": "json-file", "Config": {"splunk-token": "hunter2"}})
+    run(
+        session,
+        "fine",
+        {"Cmd": ["sh", "-c", "sleep 500", "--tokenizer=/m", "--max-tokens=5"], "Env": ["TOKENIZERS_PARALLELISM=true"]},
+    )
+    run(session, "link", {"Env": ["BROKER=amqp://ops:hunter2@mq"]})
+    plan, text = written(command)
+    assert "hunter2" not in text
+    assert list(plan["containers"]) == ["fine", "link"]
+    assert plan["containers"]["fine"]["env"] == {"TOKENIZERS_PARALLELISM": "true"}
+    assert plan["containers"]["link"]["env"] == {"BROKER": "${env:BROKER}"}
+    assert "container flag: its command (--api-key) looks like a secret" in text
+
+
 def test_what_is_left_out_is_told(command: Command, nodes: dict[str, Session]) -> None:
     engine = nodes["n1"].docker()
     engine.stop(run(nodes["n1"], "ended"))

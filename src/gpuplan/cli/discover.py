@@ -22,8 +22,23 @@ Out = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="Write it there; a file that is there is left alone.")
 ]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The plan file's name, which owns what it makes.")]
+
+
+def _known(context: typer.Context, incomplete: str) -> Sequence[str]:
+    """Nodes and groups that begin so, for the shell; none where the inventory cannot be read."""
+    from gpuplan.cli.inputs import inventory_path, read_inventory_file
+
+    try:
+        hosts = read_inventory_file(inventory_path(context.params.get("inventory") or "")).hosts
+    except Problem:
+        return ()
+    names = dict.fromkeys(name for host in hosts for name in (host.name, *host.groups))
+    return [name for name in names if name.startswith(incomplete)]
+
+
 Nodes = Annotated[
-    list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node or group; may be repeated.")
+    list[str] | None,
+    typer.Option("--node", metavar="NODE", autocompletion=_known, help="Only this node or group; may be repeated."),
 ]
 
 

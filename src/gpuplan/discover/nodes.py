@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuplan.discover.entry import Entry, Node
+from gpuplan.discover.private import exposed, is_private
 from gpuplan.intent.repositories import OWN
 from gpuplan.kinds.container.describe import describe as describe_container
 from gpuplan.kinds.container.owncommand import is_managed
@@ -22,11 +23,6 @@ from gpuplan.model.snapshot import ProbeError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """What a plan file takes for the name of a container."""
-PRIVATE = re.compile(
-    r"pass(w|phrase|code|$|_)|pwd|secret|token|credential|bearer|auth|salt|private|(^|_)key(s|$|_)|api_?key|dsn$|_url$",
-    re.IGNORECASE,
-)
-"""Names of variables whose values are not written into a file: rather too many than too few."""
 
 
 def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
@@ -53,7 +49,12 @@ def containers_of(node: Node, devices: Mapping[str, str]) -> None:
         if why := _no_section(live, observed):
             node.leave_out(f"container {live.name}", why)
             continue
-        found = describe_container(live, observed, devices, PRIVATE)
+        found = describe_container(live, observed, devices, is_private)
+        if what := exposed(found.section):
+            node.leave_out(
+                f"container {live.name}", f"{what} looks like a secret, and a plan file takes those under env:"
+            )
+            continue
         entry = Entry("containers", live.name, node.name, found.section, found.unsaid, found.secrets)
         server = None if isinstance(servers, ProbeError) else servers.get(live.id)
         if isinstance(server, ProbeError):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.kinds.container import normal
@@ -19,6 +18,7 @@ from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import mapping, texts, whole
 from gpuplan.model.value import Json, JsonObject
 
+Private = Callable[[str, str], bool]
 _SHM = 64 << 20
 """Bytes of shared memory that the engine gives where nobody says (moby, daemon/config)."""
 _SILENT: Mapping[str, tuple[Json, ...]] = {
@@ -49,16 +49,17 @@ class Described:
     """What it has and a plan file does not say; such things are neither compared nor changed."""
 
 
-def describe(live: Live, observed: Observed, devices: Mapping[str, str], private: re.Pattern[str]) -> Described:
+def describe(live: Live, observed: Observed, devices: Mapping[str, str], private: Private) -> Described:
     """Describe one container.
 
-    `devices` are the plan file's names of GPUs and slices by UUID; `private` finds names of variables with secrets.
+    `devices` are the plan file's names of GPUs and slices by UUID; `private` says of a variable and its value whether
+    it is a secret.
     """
     image = observed.image(live.image_id)
     fields = live_fields(live, observed.networks)
     given = _devices(live, observed)
     env = dict(_env(live, image, bool(given)))
-    secrets = tuple(name for name in env if private.search(name))
+    secrets = tuple(name for name, value in env.items() if private(name, value))
     section: dict[str, Json] = {
         "image": _image_name(live, observed),
         "gpus": sorted(devices.get(uuid, uuid) for uuid in given),
@@ -111,7 +112,7 @@ def _ports(fields: Fields) -> Iterator[Json]:
         for side in texts(sides):
             address, outside = split_side(side)
             host = f"[{address}]" if ":" in address else address
-            yield ":".join(filter(None, (host, outside, end))) if outside or host else end
+            yield f"{host}:{outside}:{end}" if host else f"{outside}:{end}" if outside else end
 
 
 def _volumes(fields: Fields) -> Iterator[Json]:
