@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuplan.discover.entry import Entry, Node
 from gpuplan.discover.private import exposed, is_private
 from gpuplan.intent.repositories import OWN
+from gpuplan.kinds.container.bound import comparable
 from gpuplan.kinds.container.describe import describe as describe_container
 from gpuplan.kinds.container.owncommand import is_managed
 from gpuplan.kinds.container.read import Observed, leftover
@@ -91,6 +92,6 @@ def _no_section(live: Live, observed: Observed) -> str:
         return f"it does not run ({live.status}), and what a plan file names is to run"
     if live.host_config.get("AutoRemove") is True:
         return "it was started with --rm, so that it goes as soon as it stops"
-    if not observed.gpus.known:
+    if not comparable(live, observed):
         return "the node's GPUs could not be read, so nobody knows which of them it has"
     return ""
