@@ -80,7 +80,10 @@ def wrong(repository: str) -> tuple[str, str] | None:
     scheme, separator, _ = repository.partition("://")
     if not separator or scheme not in STORES:
         detail = f"{repository!r} is neither local nor own nor an absolute path of the node nor an address of a bucket."
-        return detail, "Write local, own, /mnt/models, s3://BUCKET/PATH, gs://BUCKET/PATH or as://ACCOUNT/CONTAINER/PATH."
+        return (
+            detail,
+            "Write local, own, /mnt/models, s3://BUCKET/PATH, gs://BUCKET/PATH or as://ACCOUNT/CONTAINER/PATH.",
+        )
     return _wrong_address(repository, scheme)
 
 
