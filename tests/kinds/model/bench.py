@@ -165,7 +165,9 @@ class Bench:
         journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
         hands = partial(NodeHands, self.session, PLAN, self.base, {}, keeper=ledger)
         runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
-        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in runner.run()}
+        outcomes = runner.run()
+        self.record = ledger.record
+        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}
 
     def by_hand(self, act: str, name: str) -> None:
         """Load or unload a model as somebody with curl would, and wait until it is done."""

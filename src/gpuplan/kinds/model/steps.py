@@ -43,6 +43,7 @@ def load(
         uses=desired.needs,
         releases=tuple(dropped),
         crew=CREW,
+        abreast=wanted.abreast,
     )
 
 
