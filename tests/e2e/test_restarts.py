@@ -160,7 +160,6 @@ def test_a_kill_at_any_moment_ends_with_the_wanted_models(fleet: Fleet) -> None:
         operator.run("apply", "--auto-approve")
         took = max(0.5, time.monotonic() - begun)
         killer.join()
-        operator.await_read()
-        operator.apply()
+        operator.converge()
         assert fleet.ready() == set(wanted), f"{turn}: killed after {moment:.1f} s of {took:.1f} s"
         operator.settled()

@@ -1,6 +1,6 @@
 """gpuplan killed at random moments of a replacement on a real engine, and asked again; with clients all the while.
 
-GPUPLAN_KILLS sets how many kills there are (8 where it is not set); each is as good as its number, which seeds it.
+GPUPLAN_KILLS sets how many kills there are (4 where it is not set); each is as good as its number, which seeds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from tests.lab.fixtures import Lab
 
 NODE = "gpu-a1"
-KILLS = int(os.environ.get("GPUPLAN_KILLS", "8"))
+KILLS = int(os.environ.get("GPUPLAN_KILLS", "4"))
 PLAN = """
 version: 1
 name: killed
