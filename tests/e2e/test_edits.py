@@ -16,15 +16,16 @@ from gpuplan.cli import main
 from tests.e2e.fleet import Fleet
 from tests.lab.fixtures import Lab
 
-EDITS = int(os.environ.get("GPUPLAN_EDITS", "20"))
+EDITS = int(os.environ.get("GPUPLAN_EDITS", "12"))
 """How many; two hundred are a matter of minutes, and meant for whoever has changed how models are loaded."""
 SEED = os.environ.get("GPUPLAN_SEED", "1")
+NODE = "gpu-h1"
 HEAD = {
     "version": 1,
     "name": "fleet",
     "containers": {
         "triton": {
-            "nodes": "gpu-h1",
+            "nodes": NODE,
             "image": "lab/tritonserver:24.10-py3",
             "ports": {"http": 8000},
             "shm_size": "1GiB",
@@ -38,26 +39,26 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(60 + 20 * EDITS)]
 
 @pytest.fixture
 def fleet(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    lab.wipe("gpu-h1")
+    lab.wipe(NODE)
     monkeypatch.chdir(tmp_path)
     yield Fleet(tmp_path, HEAD, "triton", Random(SEED))
-    lab.wipe("gpu-h1")
+    lab.wipe(NODE)
 
 
 def test_the_index_equals_the_plan_after_every_edit(lab: Lab, fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"http://{lab.hosts['gpu-h1'].address}:8000/v2"
-    container = ""
+    address = f"http://{lab.hosts[NODE].address}:8000/v2"
+    inventory, container = str(lab.only(NODE, fleet.root)), ""
     for number in range(EDITS + 1):
         edit = fleet.edit() if number else "the first apply"
-        code = main(["apply", "fleet.yaml", "-i", str(lab.inventory), "--auto-approve"])
+        code = main(["apply", "fleet.yaml", "-i", inventory, "--auto-approve"])
         said = capsys.readouterr()
         assert code == 0, f"{number}: {edit}\n{said.out}{said.err}"
         assert ready(address) == fleet.expected(), f"{number}: {edit}\n{said.out}"
         for name in fleet.rng.sample(sorted(fleet.expected()), 3):
             assert answer(address, name) == fleet.adds(name), f"{number}: {edit}: {name}\n{said.out}"
-        code = main(["plan", "fleet.yaml", "-i", str(lab.inventory), "--detailed-exitcode"])
+        code = main(["plan", "fleet.yaml", "-i", inventory, "--detailed-exitcode"])
         assert code == 0, f"{number}: {edit}\n{capsys.readouterr().out}"
-        runs = lab.run("gpu-h1", ["docker", "ps", "-q", "--no-trunc"]).stdout
+        runs = lab.run(NODE, ["docker", "ps", "-q", "--no-trunc"]).stdout
         assert container in ("", runs), f"{number}: {edit}: the container was replaced\n{said.out}"
         container = runs
 

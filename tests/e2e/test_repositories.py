@@ -82,7 +82,7 @@ def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed)
 @pytest.fixture
 def real(lab: Lab, tmp_path: Path, printed: Printed) -> Iterator[Side]:
     lab.wipe(NODE)
-    operator = Operator(tmp_path, lab.inventory, printed)
+    operator = Operator(tmp_path, lab.only(NODE, tmp_path), printed)
     with bucket(tmp_path / "buckets", here(lab.hosts[NODE].address)) as port:
         address = f"s3://http://{here(lab.hosts[NODE].address)}:{port}/models/prod"
         shutil.rmtree(lab.root(NODE) / "mnt/models", ignore_errors=True)

@@ -71,7 +71,7 @@ class Load:
 @pytest.fixture
 def operator(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Operator]:
     lab.wipe(NODE)
-    yield Operator(tmp_path, lab.inventory, lambda: tuple(capsys.readouterr()))
+    yield Operator(tmp_path, lab.only(NODE, tmp_path), lambda: tuple(capsys.readouterr()))
     lab.wipe(NODE)
 
 

@@ -14,6 +14,7 @@ from gpuplan.model.outcome import NodeOutcome, Status
 from gpuplan.model.resource import Desired
 from gpuplan.model.snapshot import Snapshot
 from gpuplan.reach.connect import connect
+from gpuplan.reach.session import Question
 
 from .conftest import CACHE, PART, World
 
@@ -170,6 +171,35 @@ def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monke
     unread = {"gpu": {"gpu", "container"}, "docker": {"gpu", "container", "model"}, "triton": {"model"}}[probe]
     assert node.unknown
     assert not {change.address.kind for change in node.changes if change.cause is None} & unread
+
+
+def test_what_can_be_read_only_at_last_is_no_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model server that comes up meanwhile: its files were brought, and nothing was planned for its models."""
+    world.apply()
+    sound = world.inventory.hosts[0]
+    code = "class TritonPythonModel:\n    def execute(self, requests): ...\n"
+    world.model("part", PART + "max_batch_size: 2", code)
+    monkeypatch.setattr("gpuplan.reach.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    world.nodes({"n1": {"faults": "[{ hang: triton }]"}})
+    looks: list[object] = []
+    compare = flow_apply.compare
+
+    def up_at_last(desired: Sequence[Desired], snapshot: Snapshot, plan: str, *more: object) -> NodeChanges:
+        looks.append(snapshot)
+        if len(looks) == 2:
+            session = connect(sound)
+            snapshot = session.ask(Question(plan))
+            session.close()
+        return compare(desired, snapshot, plan, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(flow_apply, "compare", up_at_last)
+    (outcome,) = world.apply()
+    assert [step.status for step in outcome.steps] == [Status.DONE]
+    assert outcome.exit_code == Exit.UNREAD
+    assert summaries(outcome) == {"A resource can be read only now"}
+    world.nodes({"n1": {}})
+    (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.DONE
 
 
 def test_a_change_set_that_was_applied_is_stale(world: World) -> None:

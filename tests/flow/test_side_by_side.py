@@ -63,6 +63,12 @@ class Stage:
         assert [each.step for each in outcomes] == list(self._node.order)
         return {each.step: each for each in outcomes}
 
+    @property
+    def running(self) -> int:
+        """How many steps run now."""
+        with self._turn:
+            return len(self._running)
+
     def _hear(self, event: Event) -> None:
         with self._turn:
             self.events.append(event)
@@ -79,9 +85,10 @@ def address(number: int) -> Address:
     return Address("n", "x", f"r{number}")
 
 
-def change(number: int, uses: Sequence[int] = (), crew: str = "c") -> Change:
+def change(number: int, uses: Sequence[int] = (), crew: str = "c", **more: Any) -> Change:
     here = address(number)
-    step = Step("make", here, Verb.CREATE, f"make {number}", makes=(here,), uses=tuple(map(address, uses)), crew=crew)
+    used = tuple(map(address, uses))
+    step = Step("make", here, Verb.CREATE, f"make {number}", makes=(here,), uses=used, crew=crew, **more)
     return Change(here, Action.CREATE, steps=(step,))
 
 
@@ -110,6 +117,36 @@ def test_a_failure_stops_only_what_waits_for_it() -> None:
 
     outcomes = stage.run(act)
     assert [each.status for each in outcomes.values()] == [Status.FAILED, Status.DONE, Status.SKIPPED, Status.DONE]
+
+
+def test_what_comes_after_one_that_failed_is_done_all_the_same() -> None:
+    stage = Stage([change(1, after=(address(0),)), change(0), change(2, uses=[1])])
+
+    def act(step: Step) -> None:
+        if step.address == address(0):
+            raise BROKEN
+
+    outcomes = stage.run(act)
+    assert [each.status for each in outcomes.values()] == [Status.FAILED, Status.DONE, Status.DONE]
+    assert next(iter(outcomes)) == "n/x/r0:make"
+
+
+def test_one_that_bears_few_beside_it_has_no_more() -> None:
+    changes = [change(number, abreast=2 if number == 1 else 0) for number in range(6)]
+    stage = Stage(changes)
+    seen: dict[int, int] = {}
+
+    def act(step: Step) -> None:
+        number = int(step.address.name[1:])
+        threading.Event().wait(0.02)
+        seen[number] = stage.running
+
+    stage.run(act)
+    assert seen[1] <= 2
+    assert sorted(seen) == list(range(6))
+    one_by_one = Stage([change(number, abreast=1) for number in range(4)])
+    one_by_one.run(lambda _: None)
+    assert one_by_one.at_once == 1
 
 
 def test_an_interrupt_lets_what_runs_end_and_begins_nothing() -> None:

@@ -12,6 +12,7 @@ from shlex import join
 from typing import Literal
 
 import pytest
+import yaml
 
 from gpuplan.model.inventory import Connection, Host
 from tests.lab import network, power, running
@@ -34,6 +35,14 @@ class Lab:
         self.archive: Path = place.images / "triton.tar"
         """The Triton image as `docker load` takes it; the engine of gpu-t1 does not have it."""
         self.hosts: dict[str, Host] = {node.name: self._host(node.name) for node in NODES}
+
+    def only(self, node: str, folder: Path) -> Path:
+        """An inventory of one node, written into a folder: a verb asks all nodes that its inventory names."""
+        groups = yaml.safe_load(self.inventory.read_text())
+        kept = {name: group for name, group in groups.items() if name == "all" or node in group["hosts"]}
+        file = folder / f"{node}.yaml"
+        file.write_text(yaml.safe_dump(kept))
+        return file
 
     def run(
         self, node: str, argv: Sequence[str], user: User = "root", *, check: bool = True, stdin: str | None = None

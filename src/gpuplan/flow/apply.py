@@ -25,6 +25,7 @@ from gpuplan.flow.target import Scope, unguarded
 from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.kinds import ROOMS
 from gpuplan.kinds.room import Hands
+from gpuplan.model.address import Address
 from gpuplan.model.changeset import ChangeSet, NodeChanges
 from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.model.event import Listener
@@ -182,13 +183,20 @@ def _conclude(
     remaining = tuple(change for change in last.changes if whole or change.address in planned)
     failed = any(outcome.status is not Status.DONE for outcome in outcomes)
     problems = faults(last.diagnostics)
-    if remaining and not failed:
-        problems += tuple(_not_converged(str(change.address)) for change in remaining)
+    unread = [change.address for change in remaining if _was_unread(change.address, node)]
+    if not failed:
+        problems += tuple(_not_converged(str(each.address)) for each in remaining if each.address not in unread)
     unknown = tuple(replace(each.diagnostic, address=str(each.address)) for each in last.unknown if each.cause is None)
+    unknown += tuple(_read_since(str(address)) for address in unread)
     if run.stop.is_set():
         problems += (_interrupted(node.node),)
-    exit_code = Exit.ERROR if failed or problems else Exit.UNREAD if last.unknown else Exit.DONE
+    exit_code = Exit.ERROR if failed or problems else Exit.UNREAD if last.unknown or unread else Exit.DONE
     return NodeOutcome(node.node, outcomes, problems + unknown, exit_code, remaining)
+
+
+def _was_unread(address: Address, planned: NodeChanges) -> bool:
+    """True for what nothing was planned for, since it could not be read then."""
+    return any(each.address.covers(address) or address.covers(each.address) for each in planned.unknown)
 
 
 def _busy(node: str, holder: object) -> Diagnostic:
@@ -208,6 +216,15 @@ def _not_converged(address: str) -> Diagnostic:
         "A resource did not converge",
         f"All steps for {address} reported success, and a last look at the node still finds it different.",
         "Run gpuplan plan to see what differs; somebody else may be changing the node at the same time.",
+        address=address,
+    )
+
+
+def _read_since(address: str) -> Diagnostic:
+    return Diagnostic(
+        "A resource can be read only now",
+        f"{address} could not be read when this was planned, so nothing was done for it, and it differs.",
+        "Plan and apply again.",
         address=address,
     )
 

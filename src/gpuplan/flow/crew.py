@@ -19,7 +19,7 @@ class Crew(Generic[Done]):
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(ABREAST, thread_name_prefix=name)
-        self._running: dict[Future[Done], str] = {}
+        self._running: dict[Future[Done], tuple[str, int]] = {}
         self._crew = ""
 
     def __enter__(self) -> Self:
@@ -35,18 +35,19 @@ class Crew(Generic[Done]):
         """True where nothing runs."""
         return not self._running
 
-    def takes(self, crew: str) -> bool:
-        """True where a step of that crew may begin beside what runs."""
-        return bool(crew) and len(self._running) < ABREAST and (self.idle or crew == self._crew)
+    def takes(self, crew: str, abreast: int = 0) -> bool:
+        """True where a step of that crew may begin beside what runs; it and each of those bear so many at once."""
+        most = min(each or ABREAST for each in (ABREAST, abreast, *(bears for _, bears in self._running.values())))
+        return bool(crew) and len(self._running) < most and (self.idle or crew == self._crew)
 
-    def begin(self, crew: str, name: str, work: Callable[[], Done]) -> None:
+    def begin(self, crew: str, name: str, work: Callable[[], Done], abreast: int = 0) -> None:
         """Begin a piece of work that the crew `takes`."""
         self._crew = crew
-        self._running[self._pool.submit(work)] = name
+        self._running[self._pool.submit(work)] = (name, abreast)
 
     def ended(self) -> tuple[tuple[str, Done], ...]:
         """Wait until something ends; what has ended, with what came of it. Nothing at once where nothing runs."""
         if self.idle:
             return ()
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
-        return tuple((self._running.pop(each), each.result()) for each in done)
+        return tuple((self._running.pop(each)[0], each.result()) for each in done)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from gpuplan.flow.observe import look
 from gpuplan.kinds.room import Memory
+from gpuplan.model.address import Address
 from gpuplan.model.content import Arrived, Content
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.event import Amount
@@ -29,6 +30,10 @@ class Keeper(Protocol):
 
     def seal(self, *texts: str) -> str:
         """The keyed digest by which a secret of a container is known again."""
+        ...
+
+    def went_back(self, part: Address) -> None:
+        """Say of a part of a resource what was recorded before this run."""
         ...
 
 
@@ -107,6 +112,11 @@ class NodeHands:
         """Have the node remember something before the act that it is about."""
         if self._keeper:
             self._keeper.note(facts)
+
+    def went_back(self, part: Address) -> None:
+        """Have the record say of a part of a resource what it said before this run."""
+        if self._keeper:
+            self._keeper.went_back(part)
 
     def say(self, text: str) -> None:
         """A word of progress."""

@@ -10,12 +10,15 @@ from dataclasses import replace
 from gpuplan.flow.journal import now
 from gpuplan.flow.records import forget, to_json
 from gpuplan.flow.target import Scope
+from gpuplan.kinds import ROOMS
 from gpuplan.model.address import Address
 from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.record import Record, Recorded
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import JsonObject, keyed_digest
 from gpuplan.reach.session import Session
+
+_WENT_BACK = {room.kind: room.went_back for room in ROOMS}
 
 
 class Ledger:
@@ -25,6 +28,8 @@ class Ledger:
         self._session = session
         self._boot = boot
         self._written = record
+        self._begun = record
+        self._undone: set[Address] = set()
         self._turn = threading.RLock()
         self.record = replace(record, run=run, who=who, when=now())
 
@@ -51,11 +56,28 @@ class Ledger:
             self.write()
         return keyed_digest(self.record.key, *texts)
 
-    def applied(self, desired: Desired) -> None:
-        """A resource is now as desired."""
-        entry = Recorded(desired.digest, desired.spec, desired.needs)
+    def went_back(self, part: Address) -> None:
+        """A part of a resource, which this run made, is again as it was before."""
         with self._turn:
+            self._undone.add(part)
+            for address, entry in self.record.resources.items():
+                if address.covers(part):
+                    self.applied(Desired(address, entry.spec, entry.needs))
+
+    def applied(self, desired: Desired) -> None:
+        """A resource is now as desired, apart from those of its parts that went back."""
+        with self._turn:
+            desired = replace(desired, spec=self._standing(desired))
+            entry = Recorded(desired.digest, desired.spec, desired.needs)
             self.record = replace(self.record, resources={**self.record.resources, desired.address: entry})
+
+    def _standing(self, desired: Desired) -> JsonObject:
+        """The spec with the parts that went back as they were recorded before this run."""
+        begun = self._begun.resources.get(desired.address)
+        spec, before = desired.spec, begun.spec if begun else {}
+        for part in sorted(each for each in self._undone if desired.address.covers(each)):
+            spec = _WENT_BACK[part.kind](spec, before, part.name.removeprefix(f"{desired.address.name}/"))
+        return spec
 
     def removed(self, address: Address) -> None:
         """A resource is gone, and everything that was remembered of it."""

@@ -11,10 +11,23 @@ from gpuplan.model.diagnostic import Diagnostic, Problem
 
 
 def waits_for(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
-    """For each step id, the ids of the steps that must have run before it.
+    """For each step id, the ids of the steps that must have ended before it.
 
-    Three rules, which know no kind: makes X before uses X, releases X before frees X, frees X before makes X.
+    Four rules, which know no kind: makes X before uses X and before what comes after X, releases X before frees X,
+    frees X before makes X.
     """
+    return {
+        later.id: frozenset(
+            earlier.id
+            for earlier in steps
+            if earlier is not later and (_precedes(earlier, later) or _meet(earlier.makes, later.after))
+        )
+        for later in steps
+    }
+
+
+def rests_on(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
+    """For each step id, those of the steps before it that must have been done, not only have ended."""
     return {
         later.id: frozenset(earlier.id for earlier in steps if earlier is not later and _precedes(earlier, later))
         for later in steps

@@ -114,10 +114,12 @@ def _step(address: Address, value: JsonObject) -> Step:
         arguments=as_object(value["arguments"]),
         lane=str(value.get("lane", "")),
         crew=str(value.get("crew", "")),
+        abreast=int(str(value["abreast"])),
         makes=_addresses(value["makes"]),
         uses=_addresses(value["uses"]),
         releases=_addresses(value["releases"]),
         frees=_addresses(value["frees"]),
+        after=_addresses(value["after"]),
     )
 
 

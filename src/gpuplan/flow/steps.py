@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuplan.flow.crew import Crew
 from gpuplan.flow.journal import Journal
 from gpuplan.flow.ledger import Ledger
-from gpuplan.flow.order import waits_for
+from gpuplan.flow.order import rests_on, waits_for
 from gpuplan.flow.redact import Redactor, redacted
 from gpuplan.flow.unforeseen import unforeseen
 from gpuplan.kinds import ROOMS
@@ -52,6 +52,7 @@ class Runner:
         self._changes = {step.id: change for change in node.changes for step in change.steps}
         self._steps = {step.id: step for change in node.changes for step in change.steps}
         self._before = waits_for(tuple(self._steps.values()))
+        self._rests_on = rests_on(tuple(self._steps.values()))
         self._desired = {each.address: each for each in node.desired}
         self._outcomes: dict[str, StepOutcome] = {}
         self._numbers = {name: number for number, name in enumerate(node.order, 1)}
@@ -73,8 +74,8 @@ class Runner:
             return set()
         if why := self._reason_to_skip(step):
             self._end(step, _skipped(step, why))
-        elif crew.takes(step.crew):
-            crew.begin(step.crew, step.id, lambda: self._one(step))
+        elif crew.takes(step.crew, step.abreast):
+            crew.begin(step.crew, step.id, lambda: self._one(step), step.abreast)
         elif crew.idle:
             self._end(step, self._kept(step, self._one(step)))
         else:
@@ -95,7 +96,7 @@ class Runner:
             return "the connection to the node was lost"
         if self._stop.is_set():
             return "interrupted"
-        if blocked := [name for name in self._before[step.id] if not self._done(name)]:
+        if blocked := [name for name in self._rests_on[step.id] if not self._done(name)]:
             return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
         if not all(self._done(name) for name in self._lane_before(step)):
             return "an earlier step of the same resource was not done"

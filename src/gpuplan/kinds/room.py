@@ -78,6 +78,13 @@ class Hands(Protocol):
         """
         ...
 
+    def went_back(self, part: Address) -> None:
+        """Have the node's record say of a part of a resource what it said before this run: it was undone.
+
+        The resource is that of another step, which is done.
+        """
+        ...
+
     def say(self, text: str) -> None:
         """A word of progress; it is shown live and kept in the step's transcript."""
         ...
@@ -89,6 +96,12 @@ class Hands(Protocol):
 
 def _nothing(steps: Sequence[Step], hands: Hands) -> None:
     """What a room foresees that has nothing to look at."""
+
+
+def _as_made(made: JsonObject, before: JsonObject, part: str) -> JsonObject:
+    """The spec of a resource of which no part is ever taken back."""
+    del before, part
+    return made
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,9 @@ class Room(Generic[Observed]):
     disk that is too small, so that nothing is interrupted for what cannot be finished."""
     also: tuple[str, ...] = ()
     """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
+    went_back: Callable[[JsonObject, JsonObject, str], JsonObject] = _as_made
+    """Spec as made, spec as recorded before (or nothing), name of a part → the spec of what is there once that part is
+    again as it was before."""
     asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()
     """Images whose registries are to be asked before it compares: only what the plan file states that of."""
 

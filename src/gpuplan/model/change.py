@@ -43,8 +43,10 @@ class FieldChange:
 class Step:
     """One act on a node, with all that the room's apply door needs to do it, in JSON form.
 
-    The four address sets are all that ordering knows: a step that `makes` X runs before each step that `uses` X;
-    a step that `releases` X runs before the step that `frees` X; and `frees` X before `makes` X.
+    The five address sets are all that ordering knows: a step that `makes` X runs before each step that `uses` X;
+    a step that `releases` X runs before the step that `frees` X; and `frees` X before `makes` X. A step that was not
+    done holds up those that wait for it, except that one which comes `after` X begins once the step that makes X has
+    ended, well or not.
     """
 
     name: str
@@ -60,10 +62,13 @@ class Step:
     crew: str = ""
     """Steps of one crew may run side by side, a few at a time, each as soon as what it waits for is done. A step
     without a crew runs alone."""
+    abreast: int = 0
+    """How many steps of its crew may run at once as long as it runs, itself included; 0 where it sets no bound."""
     makes: tuple[Address, ...] = ()
     uses: tuple[Address, ...] = ()
     releases: tuple[Address, ...] = ()
     frees: tuple[Address, ...] = ()
+    after: tuple[Address, ...] = ()
 
     @property
     def id(self) -> str:

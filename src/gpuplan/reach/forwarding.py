@@ -13,8 +13,8 @@ from gpuplan.model.diagnostic import Problem
 from gpuplan.reach.channels import Channels
 from gpuplan.reach.pump import Pump
 
-POLL = 0.2
-"""Seconds after which the thread that accepts sees that it is no longer wanted."""
+POLL = 1.0
+"""Seconds after which the thread that accepts sees that it is no longer wanted, should nothing wake it."""
 
 
 @contextlib.contextmanager
@@ -44,13 +44,19 @@ class _Forwarding:
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 near, _ = self._listener.accept()
+                if self._stopping.is_set():
+                    near.close()
+                    break
                 self._pumps = [pump for pump in self._pumps if not pump.done]
                 self._join(near)
         for pump in self._pumps:
             pump.close()
 
     def stop(self) -> None:
+        """Have the thread end, which waits for a connection: it gets one."""
         self._stopping.set()
+        with contextlib.suppress(OSError):
+            socket.create_connection(self._listener.getsockname(), timeout=POLL).close()
 
     def _join(self, near: socket.socket) -> None:
         """A port where nothing listens closes the connection at once, as it would on the node itself."""

@@ -63,10 +63,12 @@ def _step(step: Step) -> JsonObject:
         "arguments": step.arguments,
         "lane": step.lane,
         "crew": step.crew,
+        "abreast": step.abreast,
         "makes": _names(step.makes),
         "uses": _names(step.uses),
         "releases": _names(step.releases),
         "frees": _names(step.frees),
+        "after": _names(step.after),
     }
 
 

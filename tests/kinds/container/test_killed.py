@@ -1,6 +1,6 @@
 """gpuplan killed at random moments of a replacement on a real engine, and asked again; with clients all the while.
 
-GPUPLAN_KILLS sets how many kills there are (8 where it is not set); each is as good as its number, which seeds it.
+GPUPLAN_KILLS sets how many kills there are (4 where it is not set); each is as good as its number, which seeds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from tests.lab.fixtures import Lab
 
 NODE = "gpu-a1"
-KILLS = int(os.environ.get("GPUPLAN_KILLS", "8"))
+KILLS = int(os.environ.get("GPUPLAN_KILLS", "4"))
 PLAN = """
 version: 1
 name: killed
@@ -38,7 +38,7 @@ containers:
 """
 ASK = r"printf 'GET /hostname HTTP/1.0\r\n\r\n' | nc -w 2 web 8080 | grep -q ' 200 OK'"
 """busybox's wget is not used, since the static one crashes on names."""
-LOAD = f"while true; do if {ASK}; then echo ok; else echo failed; fi; done"
+LOAD = f"while true; do if {ASK}; then echo ok; else echo failed; fi; sleep 0.02; done"
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
 
 
@@ -134,9 +134,9 @@ def test_killed_at_random_moments(operator: Operator) -> None:
 def test_no_request_fails_while_one_takes_over(operator: Operator) -> None:
     start = ["docker", "run", "-d", "--name", "load", "--network", "svc", "lab/pause:1", "sh", "-c", LOAD]
     operator.lab.run(NODE, start)
-    for generation in (1, 2, 3):  # the first one had its name alone, the later ones an alias as well
+    for generation in (1, 2):  # the first one had its name alone, the second one an alias as well
         operator.want(generation)
         operator.apply()
     asked = operator.lab.run(NODE, ["docker", "logs", "load"]).stdout.split()
-    assert len(asked) > 50
+    assert len(asked) > 30
     assert "failed" not in asked

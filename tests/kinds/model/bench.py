@@ -151,12 +151,16 @@ class Bench:
     def apply(self, desired: Sequence[Desired]) -> tuple[Change, ...]:
         """Compare, run every step in order, and remember what was wanted; the changes."""
         changes = self.compare(desired)
-        steps = {step.id: step for change in changes for step in change.steps}
-        for name in in_order(changes):
-            ROOMS[steps[name].address.kind].apply(steps[name], self.hands)
+        self.carry_out(changes)
         resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
         self.record = Record(PLAN, "r1", resources=resources)
         return changes
+
+    def carry_out(self, changes: Sequence[Change]) -> None:
+        """Run every step in order."""
+        steps = {step.id: step for change in changes for step in change.steps}
+        for name in in_order(changes):
+            ROOMS[steps[name].address.kind].apply(steps[name], self.hands)
 
     def apply_side_by_side(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
         """Compare, and run the steps as an apply does, those of a crew side by side; the outcomes of the loads."""
@@ -165,7 +169,9 @@ class Bench:
         journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
         hands = partial(NodeHands, self.session, PLAN, self.base, {}, keeper=ledger)
         runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
-        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in runner.run()}
+        outcomes = runner.run()
+        self.record = ledger.record
+        return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}
 
     def by_hand(self, act: str, name: str) -> None:
         """Load or unload a model as somebody with curl would, and wait until it is done."""

@@ -237,3 +237,14 @@ def test_a_server_that_went_away_since_the_plan_is_told(simulated: Bench) -> Non
     with pytest.raises(Problem) as caught:
         ROOM.apply(step, simulated.hands)
     assert caught.value.diagnostics[0].detail == "The server in triton cannot be asked: its container does not run."
+
+
+def test_a_server_that_died_meanwhile_is_waited_for(bench: Bench) -> None:
+    for name in ("a", "b"):
+        bench.python(name)
+    bench.apply(bench.want(a={}))
+    wanted = bench.want(b={})
+    changes = bench.compare(wanted)
+    bench.session.docker().restart(SERVER, timeout=5)
+    bench.carry_out(changes)
+    assert bench.compare(wanted) == ()

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.flow.order import in_order, waits_for
+from gpuplan.flow.order import in_order, rests_on, waits_for
 from gpuplan.model.change import Comparison, Step
 from gpuplan.model.value import as_list, as_object
 from tests.kinds.model.case import load, snapshot, wishes
@@ -30,6 +30,7 @@ def test_the_last_part_waits_for_the_others_and_sees_to_the_ensemble() -> None:
     steps = loads(load(CASE).compare())
     assert (verified(steps["a"]), verified(steps["b"])) == ([], ["ens"])
     assert steps["a"].id in waits_for(tuple(steps.values()))[steps["b"].id]
+    assert steps["a"].id not in rests_on(tuple(steps.values()))[steps["b"].id]
 
 
 @st.composite

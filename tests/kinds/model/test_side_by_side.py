@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
+from gpuplan.flow.desire import as_recorded
 from gpuplan.model.outcome import Status
-from tests.kinds.model.bench import Bench
+from tests.kinds.model.bench import SERVER, Bench
+from tests.kinds.model.test_apply import ensemble
+
+
+def test_a_part_that_fails_does_not_hold_up_the_other_part_of_an_ensemble(bench: Bench) -> None:
+    bench.apply(ensemble(bench))
+    bench.python("a", answer=2, first='raise RuntimeError("weights not found")')
+    bench.python("b", answer=5)
+    wanted = bench.want(ens={}, b={}, a={})
+    outcomes = bench.apply_side_by_side(wanted)
+    assert {name: outcomes[name].status for name in ("a", "b")} == {"a": Status.FAILED, "b": Status.DONE}
+    assert bench.states() == {"a": "READY", "b": "READY", "ens": "READY"}
+    assert [change.address.name.rpartition("/")[2] for change in bench.compare(wanted)] == [SERVER, "a"]
+
+
+def test_what_went_back_is_pending_and_no_drift(bench: Bench) -> None:
+    for name in ("a", "b"):
+        bench.python(name)
+    bench.apply(bench.want(a={}, b={}))
+    bench.python("a", answer=2, first='raise RuntimeError("weights not found")')
+    bench.python("b", answer=2)
+    wanted = bench.want(a={}, b={})
+    bench.apply_side_by_side(wanted)
+    node = bench.session.node
+    assert bench.compare(as_recorded(bench.record)) == ()
+    digests = {each.address: each.digest for each in wanted}
+    pending = [each for each, entry in bench.record.resources.items() if entry.digest != digests[each]]
+    assert sorted(map(str, pending)) == [f"{node}/model/{SERVER}/a", f"{node}/repository/{SERVER}"]
 
 
 def test_several_load_at_a_time_and_two_of_them_fail(bench: Bench) -> None:

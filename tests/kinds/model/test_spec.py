@@ -105,3 +105,13 @@ def test_an_override_is_laid_over_another_only_where_nothing_of_that_remains() -
     assert lays_all_anew([{"max_batch_size": 1}, {"dynamic_batching": {"max_queue_delay_microseconds": 1}}], before)
     assert not lays_all_anew([{"max_batch_size": 1}], before)
     assert not lays_all_anew([{"max_batch_size": 1, "dynamic_batching": {"preserve_ordering": True}}], before)
+
+
+def test_a_server_of_few_threads_bears_few_loads_at_once(tmp_path: Path) -> None:
+    for threads, loads in ((1, 1), (2, 1), (4, 3)):
+        flags = f"triton: {{ repository: /mnt/models, flags: {{ http-thread-count: {threads} }} }}"
+        text = PLAN.replace("triton: { repository: /mnt/models }", flags) + "  a: { containers: [one, four] }\n"
+        (tmp_path / "plan.yaml").write_text(text)
+        desired, _ = spec(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
+        found = {each.address.name: wanted_from(each.spec).abreast for each in desired}
+        assert found == {"one/a": loads, "four/a": 0}

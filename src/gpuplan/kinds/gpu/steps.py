@@ -59,7 +59,7 @@ class Makings:
         common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found}
         arguments = {**common, **arguments}
         lane = self.unit.address.name if self.unit.prefix else ""
-        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, lane, "", **sets)
+        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, lane, "", 0, **sets)
 
     def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from gpuplan.intent.repositories import starts_itself
-from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.model.acts.after_load import prove_loaded
+from gpuplan.kinds.model.acts.finding import find, running
 from gpuplan.kinds.model.acts.loading import Loading
 from gpuplan.kinds.model.acts.proving import Place
 from gpuplan.kinds.model.acts.unloading import take_out
 from gpuplan.kinds.model.acts.way_back import go_back, settle
 from gpuplan.kinds.model.failure import had_no_effect, no_server
 from gpuplan.kinds.model.log import Log
-from gpuplan.kinds.model.read import Observed, Server, read
+from gpuplan.kinds.model.read import Server, read
 from gpuplan.kinds.model.renew import renew
 from gpuplan.kinds.model.server import TritonServer, leave_thread
 from gpuplan.kinds.model.wanted import Wanted, wanted_from
@@ -46,14 +45,14 @@ def apply(step: Step, hands: Hands) -> Memory:
 
 
 def _restart(step: Step, hands: Hands, name: str) -> None:
-    container = _running(step, read(hands.look("docker")), hands.plan, name)
+    container = running(step, read(hands.look("docker")), hands.plan, name)
     if container is None:
         raise Problem(no_server(step, name, "its container does not run"))
     renew(step, hands, container)
 
 
 def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
-    found = _find(step, hands, wanted.container, own=wanted.own)
+    found = find(step, hands, wanted.container, own=wanted.own)
     if found is None:
         raise Problem(no_server(step, wanted.container, "its container does not run"))
     with _reach(hands, found.server, wanted.container) as triton:
@@ -85,7 +84,7 @@ def _verified(step: Step) -> list[JsonObject]:
 def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
     own = _is_own(step)
     _list_at_start(step, hands, container, model, wanted=False)
-    found = _find(step, hands, container, own=own)
+    found = find(step, hands, container, own=own)
     if found is None:
         hands.say(f"{container} does not run, so it has nothing loaded")
         return
@@ -95,38 +94,6 @@ def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
 
 def _is_own(step: Step) -> bool:
     return starts_itself(str(step.arguments.get("repository") or ""))
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A container that runs, and the server in it."""
-
-    container: Live
-    server: Server
-    at: str
-    """When it was looked at, by the clock of the node."""
-
-
-def _find(step: Step, hands: Hands, name: str, *, own: bool = False) -> _Found | None:
-    """The container and its server; None where the container does not run."""
-    snapshot = hands.look("docker", "triton")
-    observed = read(snapshot)
-    container = _running(step, observed, hands.plan, name, own=own)
-    if container is None:
-        return None
-    if isinstance(observed.servers, ProbeError):
-        raise Problem(no_server(step, name, observed.servers.text))
-    server = observed.servers.get(container.id)
-    if not isinstance(server, Server):
-        raise Problem(no_server(step, name, server.text if server else "the node did not find it"))
-    return _Found(container, server, snapshot.asked_at)
-
-
-def _running(step: Step, observed: Observed, plan: str, name: str, *, own: bool = False) -> Live | None:
-    if isinstance(observed.containers, ProbeError):
-        raise Problem(no_server(step, name, observed.containers.text))
-    container = observed.container(plan, name, own=own)
-    return container if container is not None and container.busy else None
 
 
 @contextmanager

@@ -16,8 +16,8 @@ def with_dependents(
 ) -> dict[Address, Change]:
     """The same changes; each wanted model without one of its own is verified by the last of its parts that is loaded.
 
-    That step waits for the other parts, so that nobody verifies while another part is on its way. Models that are
-    `unread` are not touched.
+    That step waits for the other parts, so that nobody verifies while another part is on its way; where one of them
+    does not load, it goes on all the same. Models that are `unread` are not touched.
     """
     needs = {each.address: tuple(need for need in each.needs if need.kind == "model") for each in desired}
     order = [address for address in TopologicalSorter(needs).static_order() if address in needs]
@@ -57,6 +57,6 @@ def _with(change: Change, dependents: Sequence[Desired], others: Set[Address]) -
     if step is None:
         return change
     verify = [{**each.spec, **({} if each.proof is None else {"smoke": each.proof})} for each in dependents]
-    more = tuple(sorted(others - set(step.uses)))
-    told = replace(step, arguments={**step.arguments, "verify": verify}, uses=(*step.uses, *more))
+    after = tuple(sorted(others - set(step.uses)))
+    told = replace(step, arguments={**step.arguments, "verify": verify}, after=after)
     return replace(change, steps=tuple(told if one is step else one for one in change.steps))

@@ -23,7 +23,7 @@ ASKING = 3.0
 """Seconds for an answer that should come at once."""
 ATTEMPTS = 10
 """So often a question is asked, each time over a new connection."""
-POLL = 0.5
+POLL = 0.1
 """Seconds between two looks at the index."""
 
 

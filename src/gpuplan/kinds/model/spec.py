@@ -20,6 +20,9 @@ from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import JsonObject
 
+THREADS = "http-thread-count"
+"""The flag of the threads that answer HTTP; eight where it is not stated."""
+
 
 def spec(plan: PlanFile, host: Host) -> Told:
     """One resource for each model of each model server. What is wrong with a source is told by the repository room."""
@@ -40,7 +43,9 @@ def _desired(plan: PlanFile, host: Host, placed: Placed, each: Source | Served, 
     container, model = placed.name, each.model
     home = Address(host.name, "model", container)
     patience = plan.models[model].load_timeout
-    wanted = Wanted(container, model, each.content, each.versions, patience, budget=_budget(plan, placed, each))
+    wanted = Wanted(
+        container, model, each.content, each.versions, patience, "", (), _budget(plan, placed, each), _abreast(placed)
+    )
     files: tuple[Address, ...] = (Address(host.name, "repository", container).part(model),)
     if isinstance(each, Served):
         wanted, files = replace(wanted, repository=each.place, overlay=each.overlay), ()
@@ -48,6 +53,12 @@ def _desired(plan: PlanFile, host: Host, placed: Placed, each: Source | Served, 
     asked = asked_of(plan.models[model])
     proof = None if asked is None else asked.json()
     return Desired(home.part(model), wanted.json(), needs, plan.where("models", model), proof)
+
+
+def _abreast(placed: Placed) -> int:
+    """How many loads a server with few threads bears: each holds one until it ends, and one is left to be asked by."""
+    stated = str(placed.container.triton.flags.get(THREADS, "")) if placed.container.triton else ""
+    return max(1, int(stated) - 1) if stated.isdecimal() else 0
 
 
 def _budget(plan: PlanFile, placed: Placed, each: Source | Served) -> Budget | None:

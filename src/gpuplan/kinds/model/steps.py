@@ -44,6 +44,7 @@ def load(
         uses=desired.needs,
         releases=tuple(dropped),
         crew=CREW,
+        abreast=wanted.abreast,
     )
 
 

@@ -29,6 +29,8 @@ class Wanted:
     """What a load lays over the config that such a repository has, layer by layer."""
     budget: Budget | None = None
     """The GPU memory that it takes, where the plan file says."""
+    abreast: int = 0
+    """How many loads its server bears at once, where the plan file gives it few threads; else 0."""
 
     def json(self) -> JsonObject:
         """The ModelSpec."""
@@ -41,6 +43,7 @@ class Wanted:
             "load_timeout": self.load_timeout,
             **remote,
             **({"budget": self.budget.json()} if self.budget else {}),
+            **({"abreast": self.abreast} if self.abreast else {}),
         }
 
     @property
@@ -72,6 +75,7 @@ def wanted_from(spec: JsonObject) -> Wanted:
         repository=str(spec.get("repository") or ""),
         overlay=tuple(map(as_object, as_list(spec.get("overlay") or ()))),
         budget=None if budget is None else budget_from(as_object(budget)),
+        abreast=int(str(spec.get("abreast", 0))),
     )
 
 

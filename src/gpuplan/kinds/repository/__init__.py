@@ -8,8 +8,9 @@ from gpuplan.kinds.repository.diff import diff
 from gpuplan.kinds.repository.read import read
 from gpuplan.kinds.repository.space import foresee
 from gpuplan.kinds.repository.spec import spec
+from gpuplan.kinds.repository.wanted import with_former
 from gpuplan.kinds.room import Room
 
-ROOM = Room("repository", ("repository",), spec, read, diff, apply, foresee=foresee)
+ROOM = Room("repository", ("repository",), spec, read, diff, apply, foresee=foresee, went_back=with_former)
 
 __all__ = ["ROOM"]

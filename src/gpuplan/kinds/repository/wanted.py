@@ -37,6 +37,13 @@ def wanted_models(spec: JsonObject) -> Mapping[str, WantedModel]:
     return {name: wanted_model(as_object(model)) for name, model in as_object(spec["models"]).items()}
 
 
+def with_former(made: JsonObject, before: JsonObject, model: str) -> JsonObject:
+    """A RepositorySpec with the files of one model as another one, from before, has them."""
+    models = {name: files for name, files in as_object(made["models"]).items() if name != model}
+    former = as_object(before.get("models") or {}).get(model)
+    return {**made, "models": models if former is None else {**models, model: former}}
+
+
 def wanted_model(value: JsonObject) -> WantedModel:
     """One model of a RepositorySpec."""
     files = {path: _file(as_object(file)) for path, file in as_object(value["files"]).items()}

@@ -14,7 +14,7 @@ from gpuplan.kinds.model.server import TritonServer
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.kinds.room import Hands
 from gpuplan.model.change import Step
-from gpuplan.model.diagnostic import Problem
+from gpuplan.model.diagnostic import ConnectionLost, Problem
 
 TELL = 5.0
 """Seconds between two words of progress."""
@@ -76,8 +76,16 @@ class Loading:
         return self.log.errors(self.wanted.model, [name for name in found.index if name != self.wanted.model])
 
     def _progress(self) -> None:
-        if time.monotonic() - self._told >= TELL:
+        """A server of few threads may answer nobody while it loads: that is no news, and no end of the load."""
+        if time.monotonic() - self._told < TELL:
+            return
+        try:
             self._say(self.triton.look(self.wanted.model))
+        except ConnectionLost:
+            raise
+        except Problem:
+            self._told = time.monotonic()
+            self.hands.say("the server does not answer while it loads")
 
     def _say(self, found: Server) -> None:
         if time.monotonic() - self._told >= TELL:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpuplan.kinds.model.acts.loading import Loading
 from gpuplan.kinds.model.acts.unloading import take_out
 from gpuplan.kinds.model.read import Server
+from gpuplan.model.address import Address
 from gpuplan.model.change import Verb
 from gpuplan.model.diagnostic import ConnectionLost, Problem, Refused
 from gpuplan.model.value import JsonObject
@@ -51,6 +52,8 @@ def _restored(loading: Loading, dependents: Sequence[Loading]) -> str:
         if refusal.code != "not_found":
             raise
         return _nothing_before(loading)
+    files = Address(loading.hands.node, "repository", loading.wanted.container).part(loading.wanted.model)
+    loading.hands.went_back(files)
     loading.hands.say("the files of before are back; loading them")
     return " ".join((_loaded_again(loading, content), *_still_out(dependents)))
 
