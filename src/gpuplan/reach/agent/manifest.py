@@ -27,9 +27,7 @@ def probe(world: World, plan: str) -> dict[str, object]:
     top = paths.repositories(world.root, plan)
     hashes = Hashes(world.root)
     hashes.refresh()
-    found = {name: _repository(os.path.join(top, name), hashes) for name in _names(top)}
-    hashes.save()
-    return {"repositories": found}
+    return {"repositories": {name: _repository(os.path.join(top, name), hashes) for name in _names(top)}}
 
 
 def _repository(here: str, hashes: Hashes) -> dict[str, object]:
@@ -77,6 +75,7 @@ def _file(path: str, state: os.stat_result, config: bool, hashes: Hashes) -> dic
     if not stat.S_ISREG(state.st_mode):
         return {"odd": ODD.get(stat.S_IFMT(state.st_mode), "unknown")}
     found: dict[str, object] = {"size": state.st_size, "sha256": hashes.of(path, state)}
+    hashes.save()  # at once, so that a probe whose time is up has not read in vain: the next one goes on from there
     return {**found, **_text(path, state.st_size)} if config else found
 
 
