@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -103,13 +104,13 @@ def test_what_one_learned_oneself_is_not_read_again(asking: Asking, monkeypatch:
     digests = [asking.put(bytes([number])) for number in range(20)]
     Path(asking.node.root, "hashes").unlink()
     later(monkeypatch)
-    opened: list[object] = []
+    opened = Mock(side_effect=open)
     monkeypatch.setattr(hashes, "hash_file", os.path.basename)
-    monkeypatch.setattr(hashes, "open", lambda *a, **k: opened.append(a) or open(*a, **k), raising=False)
+    monkeypatch.setattr(hashes, "open", opened, raising=False)
     assert Asking(asking.node).ok("blob.missing", digests=digests)["missing"] == []
-    assert opened == []
+    assert opened.call_count == 0
     assert Asking(asking.node).ok("blob.missing", digests=digests)["missing"] == []
-    assert len(opened) == 1
+    assert opened.call_count == 1
 
 
 def test_a_file_that_was_just_written_is_read_again(asking: Asking, reading: Reading) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from . import paths
 from .failure import Failure, explain
 from .files import walk
-from .generations import CURRENT, VERSIONS, content_of, target
+from .generations import CURRENT, VERSIONS, Generations, content_of, target
 from .hashes import Hashes
 from .repository import load_models
 from .world import World
@@ -55,7 +55,10 @@ def _model(here: str, name: str, hashes: Hashes) -> dict[str, object]:
     if not directory:
         return {"content": None, "files": {}}
     path = os.path.join(here, VERSIONS, directory)
-    return {"content": content_of(path), "files": dict(_files(path, hashes))}
+    found: dict[str, object] = {"content": content_of(path), "files": dict(_files(path, hashes))}
+    generations = Generations(here, name)
+    previous = generations.previous()
+    return {**found, "previous": generations.content(previous)} if previous else found
 
 
 def _files(top: str, hashes: Hashes) -> Iterator[tuple[str, dict[str, object]]]:
