@@ -9,6 +9,7 @@ import pytest
 
 from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Exit
 from gpuplan.model.resource import Desired
+from gpuplan.simulation.triton.answers import as_error
 from tests.kinds.model.bench import Bench
 from tests.kinds.model.test_apply import failure
 from tests.kinds.model.test_way_back import BROKEN, content_on_disk
@@ -66,3 +67,20 @@ def test_a_first_load_that_was_cut_off_is_not_done_either(simulated: Bench, monk
     assert [field.path for field in change.fields] == ["at_start"]
     simulated.apply(desired)
     assert simulated.compare(desired) == ()
+
+
+def test_what_served_before_a_restart_is_left_on_the_list(simulated: Bench) -> None:
+    """A load that fails now, of files that proved themselves once, says nothing against them."""
+    simulated.python("a")
+    desired = simulated.want(a={})
+    simulated.apply(desired)
+    simulated.by_hand("unload", "a")
+    session: Any = simulated.session
+    reached = session.reached
+
+    def refusing(host: str, port: int, method: str, path: str, *more: Any) -> Any:
+        return as_error(400, "out of memory") if path.endswith("/load") else reached(host, port, method, path, *more)
+
+    session.reached = refusing
+    assert "out of memory" in failure(simulated, desired).detail
+    assert (simulated.on_node / "load-models").read_text() == "--load-model=a\n"
