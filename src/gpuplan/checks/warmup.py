@@ -12,6 +12,8 @@ from gpuplan.model.value import Json, JsonObject
 
 INPUT = Check("warmup-input", "A warm-up is no request that the model takes", Effect.REFUSED)
 BATCH = Check("warmup-batch-size", "A warm-up is larger than a batch", Effect.REFUSED)
+STRANGE = Check("warmup-unknown-input", "A warm-up gives an input that the model does not have", Effect.WRONG)
+"""Triton 24.10 loads such a model, or dies of it: its backends take the input's place in the config for granted."""
 NOTHING = Check("warmup-nothing", "A warm-up sends nothing", Effect.IGNORED, Severity.WARNING)
 DATA = Check("warmup-data", "A warm-up has no data", Effect.REFUSED)
 FIELD = "model_warmup"
@@ -50,7 +52,7 @@ def _inputs(subject: Subject, index: int, sample: JsonObject) -> Findings:
         where = subject.where(FIELD, index, "inputs", name)
         if name not in tensors:
             detail = f"A warm-up of {subject.name} gives {name}, which is none of its inputs."
-            yield INPUT.at(where, detail, "Take it out.", Severity.WARNING)
+            yield STRANGE.at(where, detail, "Take it out; the whole server may die of it.")
         for check, why in _misfits(subject, tensors.get(name, {}), objects(given, name)):
             yield check.at(where, f"A warm-up of {subject.name} gives {name} {why}.")
 
@@ -90,4 +92,4 @@ def _shown(dims: tuple[Json, ...]) -> str:
     return f"[{', '.join(map(str, dims))}]"
 
 
-FAMILY = Family((INPUT, BATCH, NOTHING, DATA), (_samples,))
+FAMILY = Family((INPUT, BATCH, STRANGE, NOTHING, DATA), (_samples,))

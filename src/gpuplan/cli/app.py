@@ -11,6 +11,7 @@ from gpuplan.cli.apply import apply
 from gpuplan.cli.boot_unit import boot_unit
 from gpuplan.cli.check import check
 from gpuplan.cli.destroy import destroy
+from gpuplan.cli.discover import discover
 from gpuplan.cli.drift_check import drift_check
 from gpuplan.cli.edge import at_the_edge
 from gpuplan.cli.export_mig_parted import export_mig_parted
@@ -28,6 +29,7 @@ VERBS: Mapping[str, Callable[..., int]] = {
     "apply": apply,
     "destroy": destroy,
     "drift-check": drift_check,
+    "discover": discover,
     "smoke": smoke,
     "show": show,
     "boot-unit": boot_unit,

@@ -15,7 +15,7 @@ from gpuplan.intent.planfile import Ignore
 from gpuplan.model.address import Address
 from gpuplan.model.change import Change, Origin, Unknown, Unmanaged
 from gpuplan.model.changeset import NodeChanges
-from gpuplan.model.diagnostic import Problem
+from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.model.finding import Drift, NodeFindings
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Desired
@@ -59,9 +59,15 @@ def findings(
         pending=tuple(dict.fromkeys((*_pending(desired, record), *(each.address for each in rotated)))),
         rotated=tuple(rotated),
         unknown=found.unknown,
-        diagnostics=found.diagnostics,
+        diagnostics=tuple(each for each in found.diagnostics if not _only_repair(each, kept)),
         suppressed=suppressed,
     )
+
+
+def _only_repair(diagnostic: Diagnostic, kept: Sequence[Drift]) -> bool:
+    """True where it says why drift that is told of anyway cannot be undone, which is the affair of a plan."""
+    helpless = {str(each.change.address) for each in kept if not each.change.steps}
+    return diagnostic.severity is Severity.ERROR and diagnostic.address in helpless
 
 
 def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[Ignore]) -> tuple[tuple[Drift, ...], int]:

@@ -64,6 +64,7 @@ def _node(value: JsonObject) -> NodeChanges:
                 _maybe(each["in_the_way_of"]),
                 str(each["guard"]),
                 _addresses(each["sees"]),
+                each["as_wanted"] is True,
             ),
         ),
         unknown=_each(

@@ -16,7 +16,7 @@ class Placed:
     """One container on one node."""
 
     name: str
-    """Its own name: that of the plan file, or NAME-0, NAME-1, … where the plan file says `each`."""
+    """Its own name: `container_name`, else that of the plan file, or NAME-0, NAME-1, … where that says `each`."""
     container: Container
     """With `gpus` filled in, `each` gone and `ports` of its own."""
     path: tuple[str | int, ...]
@@ -56,7 +56,7 @@ def matches(plan: PlanFile, host: Host, each: str) -> tuple[str, ...]:
 def _expanded(name: str, container: Container, plan: PlanFile, host: Host) -> Iterator[Placed]:
     path = ("containers", name)
     if container.each is None:
-        yield Placed(name, container, path)
+        yield Placed(container.container_name or name, container, path)
         return
     for number, part in enumerate(matches(plan, host, container.each)):
         update = {"each": None, "gpus": (part,), "ports": _shifted(container.ports, number)}

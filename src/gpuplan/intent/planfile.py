@@ -60,11 +60,17 @@ class Slice(Stated):
     compute: tuple[Annotated[str, StringConstraints(pattern=r"^[1-8]c$")], ...] = Field(
         default=(), description="compute instances, such as [1c, 2c]; one that fills the slice if empty"
     )
+    start: Natural | None = Field(
+        default=None,
+        description="the memory slice that it begins at, as nvidia-smi mig -lgipp tells; else it is solved",
+    )
 
     @model_validator(mode="after")
     def _one_size(self) -> Slice:
         if (self.profile is None) == (self.memory is None):
             raise ValueError("has one size; state exactly one of profile and memory")
+        if self.start is not None and self.count > 1:
+            raise ValueError("are several slices, which cannot all begin at one place; write each by itself")
         return self
 
 
@@ -126,7 +132,8 @@ class Triton(Stated):
     )
     repository: str = Field(
         default="local",
-        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is",
+        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is; "
+        "own: the container's own command starts the server, and says where its models are",
     )
     overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
@@ -135,6 +142,7 @@ class Container(EngineOptions):
     """One container on each matching node (or one for each slice that `each` matches)."""
 
     nodes: Nodes
+    container_name: Name | None = Field(default=None, description="its name on the nodes, if another than its key")
     image: str | None = None
     archive: str | None = Field(default=None, description="docker archive beside the plan file")
     pull: Literal["missing", "always", "never"] = "missing"
@@ -154,6 +162,7 @@ class Container(EngineOptions):
         default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
     )
     update: Literal["stop-first", "start-first"] = "stop-first"
+    adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
     ready: Ready = Field(default_factory=Ready)
     triton: Triton | None = None
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LOCAL = "local"
+OWN = "own"
+"""The server's own command says where its models are, and gpuplan decides only what is loaded."""
 _S3 = re.compile(
     r"^s3://(?:(?P<scheme>https?://)?(?P<host>[0-9A-Za-z.-]+):(?P<port>\d{1,5})/)?(?P<rest>[^/]+(?:/.*)?)$"
 )
@@ -61,6 +63,11 @@ def on_node(repository: str) -> bool:
     return repository.startswith("/")
 
 
+def starts_itself(repository: str) -> bool:
+    """True where the container's own command starts the server."""
+    return repository == OWN
+
+
 def canonical(repository: str) -> str:
     """The one spelling of a repository that `wrong` has nothing against."""
     return _one_path(repository) if on_node(repository) else repository.rstrip("/")
@@ -68,14 +75,17 @@ def canonical(repository: str) -> str:
 
 def wrong(repository: str) -> tuple[str, str] | None:
     """(what is wrong, what to do) of a repository as the plan file states it; None where it is right."""
-    if repository == LOCAL:
+    if repository in (LOCAL, OWN):
         return None
     if on_node(repository):
         return _wrong_path(repository)
     scheme, separator, _ = repository.partition("://")
     if not separator or scheme not in STORES:
-        detail = f"{repository!r} is neither local nor an absolute path of the node nor an address of a bucket."
-        return detail, "Write local, /mnt/models, s3://BUCKET/PATH, gs://BUCKET/PATH or as://ACCOUNT/CONTAINER/PATH."
+        detail = f"{repository!r} is neither local nor own nor an absolute path of the node nor an address of a bucket."
+        return (
+            detail,
+            "Write local, own, /mnt/models, s3://BUCKET/PATH, gs://BUCKET/PATH or as://ACCOUNT/CONTAINER/PATH.",
+        )
     return _wrong_address(repository, scheme)
 
 

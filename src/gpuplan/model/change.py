@@ -110,6 +110,8 @@ class Unmanaged:
     """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
     sees: tuple[Address, ...] = ()
     """GPUs and slices of this plan file that a container which runs could compute on: isolation is broken."""
+    as_wanted: bool = False
+    """It stands for a resource of this plan file, and is as that is wanted."""
 
 
 @dataclass(frozen=True)

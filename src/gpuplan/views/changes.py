@@ -73,9 +73,13 @@ def change_block(node: str, change: Change) -> Iterator[Block]:
 
 def left_alone(node: str, things: tuple[Unmanaged, ...]) -> Iterator[Block]:
     """What gpuplan did not make and does not touch; marked where it stands in the way."""
-    if things:
+    if welcome := [thing for thing in things if thing.as_wanted and not thing.sees]:
+        told = "made by somebody else, as the plan file wants it, left alone (adopt: true takes it over):"
+        yield paragraph(told, "  ")
+        yield paragraph(", ".join(within(node, thing.address) for thing in welcome), "      ")
+    if strangers := [thing for thing in things if thing not in welcome]:
         yield paragraph("not of this plan file, left alone:", "  ")
-    for thing in things:
+    for thing in strangers:
         text = f"{within(node, thing.address)}  {visible(thing.what)}"
         if thing.in_the_way_of is None and not thing.sees:
             yield paragraph(text, "      ")

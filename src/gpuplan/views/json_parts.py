@@ -43,6 +43,7 @@ def unmanaged(one: Unmanaged) -> JsonObject:
         "in_the_way_of": maybe(one.in_the_way_of),
         "guard": one.guard,
         "sees": [str(each) for each in one.sees],
+        "as_wanted": one.as_wanted,
     }
 
 

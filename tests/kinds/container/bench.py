@@ -33,7 +33,7 @@ class Bench:
         """An image that the node has."""
         self.node = session.node
         self.said: list[str] = []
-        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append)
+        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append, lambda facts: self._remember([*facts]))
         self.engine = session.docker()
         self.resources: dict[Address, Recorded] = {}
         self.remembered: dict[Address, JsonObject] = {}

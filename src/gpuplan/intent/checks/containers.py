@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from gpuplan.intent.checks.files import wrong_path
 from gpuplan.intent.checks.reference import is_slice, nearest, wrong
 from gpuplan.intent.planfile import Container, PlanFile, ServerPorts
+from gpuplan.intent.repositories import starts_itself
 from gpuplan.intent.repositories import wrong as wrong_repository
 from gpuplan.intent.select import device_names
 from gpuplan.model.diagnostic import Diagnostic
@@ -76,8 +77,9 @@ def _server(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnos
         yield Diagnostic("A Triton has more than one slice", detail, fix, plan.where("containers", name, "gpus"))
     if container.triton is not None and (told := wrong_repository(container.triton.repository)):
         yield Diagnostic("Not a model repository", *told, plan.where("containers", name, "triton", "repository"))
+    own = container.triton is not None and starts_itself(container.triton.repository)
     for key in ("command", "entrypoint"):
-        if getattr(container, key) is not None:
+        if getattr(container, key) is not None and not own:
             detail = f"{name} states {key}, and gpuplan writes the command of a model server itself."
             fix = "Put Triton's options under triton.flags, or remove triton:."
             yield Diagnostic("A model server has its own command", detail, fix, plan.where("containers", name, key))

@@ -11,11 +11,14 @@ from gpuplan.kinds.container.acts.drain import drain
 from gpuplan.kinds.container.acts.lifecycle import Making, make, remove, start, update
 from gpuplan.kinds.container.acts.standing import discard, halt, named
 from gpuplan.kinds.container.images import Wish
-from gpuplan.kinds.container.shape import from_json
+from gpuplan.kinds.container.read import OLD
+from gpuplan.kinds.container.shape import REPLACES, from_json
+from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import texts
 from gpuplan.kinds.room import Hands, Memory
+from gpuplan.model.address import Address
 from gpuplan.model.change import Step
-from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.model.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.model.value import JsonObject, as_object
 
 
@@ -46,6 +49,7 @@ def _take_away(step: Step, hands: Hands) -> Memory:
 
 def _stop(step: Step, hands: Hands) -> Memory:
     container = str(step.arguments["id"])
+    _begin(str(step.arguments.get("adopts", "")), step.address, hands)
     if (found := named(container, step.address, hands)) is not None:
         drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, hands)
         halt(found, step.address, hands)
@@ -57,13 +61,11 @@ def _stop(step: Step, hands: Hands) -> Memory:
 
 
 def _make(step: Step, hands: Hands) -> Memory:
-    make(_making(step, hands))
-    return ()
+    return _in_turn(make, _making(step, hands))
 
 
 def _take_over(step: Step, hands: Hands) -> Memory:
-    take_over(_making(step, hands))
-    return ()
+    return _in_turn(take_over, _making(step, hands))
 
 
 def _start(step: Step, hands: Hands) -> Memory:
@@ -79,9 +81,9 @@ def _update(step: Step, hands: Hands) -> Memory:
 def _tidy(step: Step, hands: Hands) -> Memory:
     for container in texts(step.arguments["ids"]):
         found = named(container, step.address, hands)
-        if found is not None and found.plan == hands.plan:
+        if found is not None and (found.plan == hands.plan or _put_aside(found, step.address)):
             discard(found, step.address, hands)
-    return ()
+    return ((step.address, None),)
 
 
 def _remove(step: Step, hands: Hands) -> Memory:
@@ -89,11 +91,40 @@ def _remove(step: Step, hands: Hands) -> Memory:
     return ()
 
 
+def _in_turn(act: Callable[[Making], None], making: Making) -> Memory:
+    """Do it; that it takes the place of what somebody else made is known as long as that one has not its name back."""
+    if not making.adopts:
+        act(making)
+        return ()
+    address, hands = making.address, making.hands
+    _begin(making.adopts, address, hands)
+    try:
+        act(making)
+    except ConnectionLost:
+        raise
+    except Problem:
+        back = named(address.name, address, hands)
+        if back is not None and back.id == making.adopts:
+            hands.remember(((address, None),))
+        raise
+    return ((address, None),)
+
+
+def _begin(adopts: str, address: Address, hands: Hands) -> None:
+    if adopts:
+        hands.remember(((address, {REPLACES: adopts}),))
+
+
+def _put_aside(container: Live, address: Address) -> bool:
+    """True for what somebody else made and a replacement of ours gave another name."""
+    return not container.plan and container.name == address.name + OLD
+
+
 def _making(step: Step, hands: Hands) -> Making:
     gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
     spec = from_json(as_object(step.arguments["spec"]))
-    by_cdi = step.arguments.get("cdi") is True
-    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, hands, by_cdi)
+    by_cdi, adopts = step.arguments.get("cdi") is True, str(step.arguments.get("adopts", ""))
+    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, hands, adopts, by_cdi)
 
 
 _ACTS: Mapping[str, Callable[[Step, Hands], Memory]] = {

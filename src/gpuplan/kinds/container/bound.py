@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.read import Observed
-from gpuplan.kinds.ground.devices import requested
+from gpuplan.kinds.ground.devices import asked, requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.labels import DEVICES
 from gpuplan.model.address import Address
@@ -57,7 +57,10 @@ def held(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[
 
 def comparable(live: Live, observed: Observed) -> bool:
     """False where the container asks by index or for all, and not every GPU of the node is known."""
-    return observed.gpus.known or all(name.startswith(("GPU-", "MIG-")) for name in _has(live, observed))
+    if observed.gpus.known or live.labels.get(DEVICES):
+        return True
+    names = asked(live.config, live.host_config, observed.default_runtime)
+    return all(name.startswith(("GPU-", "MIG-")) for name in names)
 
 
 def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:

@@ -47,7 +47,7 @@ def wanted_fields(spec: ContainerSpec, networks: Mapping[str, str] | None = None
     }
     single |= {name: list(getattr(spec, name)) for name in ("cap_add", "cap_drop", "security_opt", "group_add", "dns")}
     single |= {name: getattr(spec, name) for name in ("privileged", "read_only")}
-    mounts = {**spec.mounts, **({REPOSITORY: RENDERED} if spec.triton else {})}
+    mounts = {**spec.mounts, **({REPOSITORY: RENDERED} if spec.triton and not spec.own else {})}
     return {
         **{name: value for name, value in single.items() if value not in ([], False) or name not in OWNED},
         **_normal(spec, names),

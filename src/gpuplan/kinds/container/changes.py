@@ -66,19 +66,19 @@ def follow(
 ) -> Change | None:
     """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
     found = differences(wanted.spec, before, live, wanted.bound, observed, circumstances)
-    disturbance = _disturbance(wanted, circumstances)
+    disturbed = disturbance(wanted, circumstances)
     fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
     reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
     forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
-    if disturbance is None and not fields and not forced:
+    if disturbed is None and not fields and not forced:
         return None
-    if forced or disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
+    if forced or disturbed is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
         holds = held(live, observed, circumstances)
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
-        change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        change = in_its_place(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbed)
         asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
-        pending = (found.pending or asked) and not (extra or disturbance)
+        pending = (found.pending or asked) and not (extra or disturbed)
         return replace(change, origin=Origin.PENDING) if pending else change
     return _updated(wanted, fields, reasons, live, extra)
 
@@ -113,7 +113,7 @@ def _in_place(change: FieldChange) -> bool:
     return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
 
 
-def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
+def disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
     """The resource whose change takes the container along, and why.
 
     A repository that is made anew leaves the container with a mount of the directory that went.
@@ -128,17 +128,18 @@ def _disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address,
     return None
 
 
-def _replaced(
+def in_its_place(
     wanted: Wanted,
     live: Live,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
-    disturbance: tuple[Address, str] | None,
+    because: tuple[Address, str] | None,
 ) -> Change:
+    """The change by which a new container takes the place of one; `because` is what takes it along, and why."""
     name = wanted.address.name
-    follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
-    stops = disturbance is not None or not _takes_over(wanted, live)
-    why = [*reasons, *([disturbance[1]] if disturbance else []), *_how(wanted, live, stops)]
+    follows = because is not None and all(change.path in ("gpus", "state") for change in fields)
+    stops = because is not None or not _takes_over(wanted, live)
+    why = [*reasons, *([because[1]] if because else []), *_how(wanted, live, stops)]
     steps = (
         (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
         if stops
@@ -151,7 +152,7 @@ def _replaced(
         reasons=tuple(dict.fromkeys(why)),
         interrupts=(f"container {name} stops",) if stops and live.status == "running" else (),
         disturbs={wanted.address: f"container {name} is replaced"},
-        cause=disturbance[0] if disturbance and follows else None,
+        cause=because[0] if because and follows else None,
         steps=steps,
     )
 

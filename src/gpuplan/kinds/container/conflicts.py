@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from gpuplan.kinds.container.forms import clashes, host_ports, host_side
@@ -29,9 +29,8 @@ class _Told:
         return Diagnostic(summary, detail, fix, self.wanted.desired.where, str(address), self.severity)
 
 
-def ports_listened_on(observed: Observed, plan: str, starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
-    """Host ports on which a process of the node listens."""
-    ours = {live.id for live in observed.containers if live.plan == plan}
+def ports_listened_on(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+    """Host ports on which a process of the node listens; those of containers with the ids of `ours` do not count."""
     others = [each for each in observed.listeners if each.name not in _PROXIES and each.container not in ours]
     for wanted in starting:
         for port in host_ports(wanted.spec.ports):
@@ -78,9 +77,8 @@ def beyond_the_node(observed: Observed, starting: Sequence[Wanted]) -> Iterator[
                 )
 
 
-def devices_in_use(observed: Observed, plan: str, starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def devices_in_use(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
     """GPUs and slices that somebody else computes on, or that another container was given by name."""
-    ours = {live.id for live in observed.containers if live.plan == plan}
     for wanted in starting:
         for part, uuid in wanted.bound.devices.items():
             if holders := _holders(str(uuid), observed, ours):
@@ -91,7 +89,7 @@ def devices_in_use(observed: Observed, plan: str, starting: Sequence[Wanted]) ->
                 yield _Told(wanted, Severity.WARNING).says("A GPU of the container is in use", detail, fix)
 
 
-def _holders(uuid: str, observed: Observed, ours: set[str]) -> Sequence[str]:
+def _holders(uuid: str, observed: Observed, ours: Set[str]) -> Sequence[str]:
     names = {live.id: live.name for live in observed.containers}
     found: dict[str, None] = {}
     for live in observed.containers:

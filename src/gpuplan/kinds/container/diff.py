@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from gpuplan.kinds.container import adopting
 from gpuplan.kinds.container.bound import bind, comparable
 from gpuplan.kinds.container.cdi import equipped, seen_specifications, to_regenerate, writer_missing
 from gpuplan.kinds.container.changes import create, follow, remove
@@ -16,15 +17,16 @@ from gpuplan.kinds.container.memory import no_room
 from gpuplan.kinds.container.preflight import gpus_refused, runtime_refused
 from gpuplan.kinds.container.read import FAILED, NEW, OLD, Observed
 from gpuplan.kinds.container.shape import ContainerSpec, from_json
-from gpuplan.kinds.container.steps import TAKE_OVER, Wanted
+from gpuplan.kinds.container.steps import Wanted
 from gpuplan.kinds.container.strangers import names_taken, ports_taken, strangers
 from gpuplan.kinds.container.tags import image_impossible, registry_silent, tag_moved
 from gpuplan.kinds.container.unread import before_unread, spec_unread, unread, unresolved
+from gpuplan.kinds.container.verdict import Verdict, ours, told, welcome
 from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.raw import texts
 from gpuplan.model.address import Address
-from gpuplan.model.change import Action, Change, Comparison, Unknown
+from gpuplan.model.change import Action, Change, Comparison
 from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.record import Recorded
 from gpuplan.model.resource import Circumstances, Desired
@@ -44,7 +46,7 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
     return Comparison(
         changes=(*images, *([cdi] if cdi else []), *changes),
-        unmanaged=tuple(strangers(observed, circumstances)),
+        unmanaged=tuple(strangers(observed, circumstances, welcome(verdicts), told(verdicts))),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
         diagnostics=(
             *_impossible(verdicts, observed, circumstances.plan),
@@ -60,50 +62,11 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     )
 
 
-@dataclass(frozen=True)
-class _Verdict:
-    """What is to be done about one wanted container."""
-
-    desired: Desired
-    wanted: Wanted | None = None
-    """Absent where the spec could not be read."""
-    change: Change | None = None
-    unknown: Unknown | None = None
-    warning: Diagnostic | None = None
-
-    @property
-    def address(self) -> Address:
-        return self.desired.address
-
-    @property
-    def spec(self) -> ContainerSpec | None:
-        return self.wanted.spec if self.wanted else None
-
-    @property
-    def made(self) -> bool:
-        """True where the change set makes the container, of its image."""
-        return self.change is not None and self.change.action in (Action.CREATE, Action.REPLACE)
-
-    @property
-    def takes_over(self) -> bool:
-        """True where a new container starts while the old one serves."""
-        return self.change is not None and any(step.name == TAKE_OVER for step in self.change.steps)
-
-    def makes(self, address: Address) -> bool:
-        """True where a step of the change makes that, which may be a part of the container."""
-        return self.change is not None and any(address.covers(one) for step in self.change.steps for one in step.makes)
-
-    @property
-    def starts(self) -> bool:
-        """True where the change set starts the container, or the one that takes its place."""
-        return self.change is not None and any(self.address in step.makes for step in self.change.steps)
-
-
-def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> _Verdict:
+def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Verdict:
     try:
         spec = from_json(desired.spec)
     except ValueError as fault:
-        return _Verdict(desired, unknown=spec_unread(desired.address, fault))
+        return Verdict(desired, unknown=spec_unread(desired.address, fault))
     recorded = circumstances.record.resources.get(desired.address)
     before, warning = _before(desired, recorded)
     current, extra = _current(desired.address.name, ours)
@@ -111,14 +74,51 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumsta
     wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else (), leaves)
     wanted = equipped(wanted, observed.toolkit)
     if wanted.bound.missing:
-        return _Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
+        return Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
+    foreign, aside = _foreign(desired.address, current, observed, circumstances)
+    if foreign is not None:
+        return _stranger(wanted, foreign, observed, circumstances)
+    if aside is not None:
+        wanted, extra = replace(wanted, adopts=aside.id), (*extra, aside)
     if current is None:
-        return _Verdict(desired, wanted, create(wanted), warning=warning)
+        return Verdict(desired, wanted, create(wanted), warning=warning)
     if not comparable(current, observed):
         asks = ("the GPUs that it asks for by index",)
-        return _Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
+        return Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
     change = follow(wanted, before, current, extra, observed, circumstances)
-    return _Verdict(desired, wanted, change, warning=warning)
+    return Verdict(desired, wanted, change, warning=warning)
+
+
+def _foreign(
+    address: Address, current: Live | None, observed: Observed, circumstances: Circumstances
+) -> tuple[Live | None, Live | None]:
+    """What somebody else made and has the name (or is to get it back), and what a new one has taken the place of."""
+    begun = adopting.moved_aside(address, observed, circumstances)
+    foreign = adopting.holder(address.name, observed)
+    if foreign is not None:
+        return (foreign if adopting.stands(current, foreign) else None), None
+    return (begun, None) if current is None else (None, begun)
+
+
+def _stranger(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> Verdict:
+    """The verdict on a container that somebody else made: left alone, unless the plan file has it replaced."""
+    desired, address = wanted.desired, wanted.address
+    if not comparable(live, observed):
+        asks = ("the GPUs that it asks for by index",)
+        return Verdict(desired, wanted, unknown=unresolved(address, asks), foreign=live)
+    begun = adopting.moved_aside(address, observed, circumstances) is live
+    if (wanted.spec.adopt or begun) and not adopting.removes_itself(live):
+        wanted = replace(wanted, adopts=live.id)
+        change = adopting.adopted(wanted, live, observed, circumstances)
+        return Verdict(desired, wanted, change, foreign=live)
+    found = adopting.compared(wanted, live, observed, circumstances)
+    if wanted.spec.adopt:
+        change, _ = adopting.differing(wanted, live, found)
+        return Verdict(desired, wanted, change, warning=adopting.gone_when_it_stops(wanted, live), foreign=live)
+    if found.fields or found.reasons:
+        change, told = adopting.differing(wanted, live, found)
+        return Verdict(desired, wanted, change, warning=told, foreign=live)
+    return Verdict(desired, wanted, foreign=live)
 
 
 def _before(desired: Desired, recorded: Recorded | None) -> tuple[Before | None, Diagnostic | None]:
@@ -144,7 +144,7 @@ def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, 
 
 
 def _images(
-    verdicts: Sequence[_Verdict], changes: Sequence[Change], observed: Observed, circumstances: Circumstances
+    verdicts: Sequence[Verdict], changes: Sequence[Change], observed: Observed, circumstances: Circumstances
 ) -> Iterator[Change]:
     yield from to_bring([verdict.spec for verdict in verdicts if verdict.spec and verdict.made], observed)
     wanted = {canonical_name(str(verdict.desired.spec.get("image") or "")) for verdict in verdicts}
@@ -162,14 +162,15 @@ def _leaving(change: Change, observed: Observed, plan: str) -> Iterable[Live]:
     return [live for live in mine if live.id in ids]
 
 
-def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> Iterator[Diagnostic]:
+def _impossible(verdicts: Sequence[Verdict], observed: Observed, plan: str) -> Iterator[Diagnostic]:
     yield from (verdict.warning for verdict in verdicts if verdict.warning)
     named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
     yield from names_taken(observed, plan, named)
     starting = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
-    yield from ports_taken(observed, plan, starting)
-    yield from ports_listened_on(observed, plan, starting)
-    yield from devices_in_use(observed, plan, starting)
+    known = ours(verdicts, observed, plan)
+    yield from ports_taken(observed, known, starting)
+    yield from ports_listened_on(observed, known, starting)
+    yield from devices_in_use(observed, known, starting)
     yield from beyond_the_node(observed, starting)
     yield from networks_missing(observed, [each.wanted for each in verdicts if each.wanted and each.made])
     for verdict in verdicts:
@@ -178,17 +179,17 @@ def _impossible(verdicts: Sequence[_Verdict], observed: Observed, plan: str) -> 
             yield from _no_room_for_two(verdict, observed, plan)
 
 
-def _tags(verdicts: Sequence[_Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
+def _tags(verdicts: Sequence[Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
     """Tags that have moved on under containers that stay as they are."""
     for verdict in verdicts:
-        current, _ = _current(verdict.address.name, ours)
+        current = verdict.welcome or _current(verdict.address.name, ours)[0]
         if verdict.wanted and current and not verdict.made:
             yield from tag_moved(verdict.wanted, current, observed)
             yield from registry_silent(verdict.wanted, observed)
 
 
 def _preflight(
-    verdicts: Sequence[_Verdict], cdi: Change | None, ours: Sequence[Live], observed: Observed
+    verdicts: Sequence[Verdict], cdi: Change | None, ours: Sequence[Live], observed: Observed
 ) -> Iterator[Diagnostic]:
     """Why containers that are to be started would not get their GPUs."""
     starting = [(verdict.wanted, verdict.made) for verdict in verdicts if verdict.wanted and verdict.starts]
@@ -199,14 +200,14 @@ def _preflight(
     yield from runtime_refused(runtimes, observed.toolkit)
 
 
-def _no_room_for_two(verdict: _Verdict, observed: Observed, plan: str) -> Iterator[Diagnostic]:
+def _no_room_for_two(verdict: Verdict, observed: Observed, plan: str) -> Iterator[Diagnostic]:
     """Devices on which a new container cannot compute beside the old."""
     wanted = verdict.wanted
     if wanted is None or not verdict.takes_over:
         return
     uuids = {str(uuid) for uuid in wanted.bound.devices.values()}
     for live in observed.containers:
-        if (live.plan, live.role) == (plan, wanted.address.name):
+        if live.id == wanted.adopts or (live.plan, live.role) == (plan, wanted.address.name):
             for why in no_room(live.id, uuids, observed.memory):
                 yield Diagnostic(
                     "Two containers do not fit on a GPU",

@@ -25,7 +25,8 @@ from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.value import Json
 
-_UNLABELLED = "label=disable"
+UNLABELLED = "label=disable"
+"""The option that the engine gives a container in a namespace of the node, or a privileged one."""
 _DEFAULTS: Mapping[str, Json] = {"restart": "no", "network": "bridge", "ipc": "private", "memory": 0}
 
 
@@ -170,10 +171,15 @@ def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observe
     """
     told = "network" if spec.networks else f"networks.{primary_network(live, observed.networks)}"
     left = {path: value for path, value in fields.items() if path != told}
-    if fields.get("privileged") or "host" in (fields.get("pid"), fields.get("ipc")):
-        own = {_UNLABELLED} - set(spec.security_opt)
+    if unconfined(fields):
+        own = {UNLABELLED} - set(spec.security_opt)
         left["security_opt"] = [each for each in texts(fields.get("security_opt")) if each not in own]
     return {path: value for path, value in left.items() if path != "security_opt" or value}
+
+
+def unconfined(fields: Fields) -> bool:
+    """True where the engine adds the option `UNLABELLED` by itself."""
+    return fields.get("privileged") is True or "host" in (fields.get("pid"), fields.get("ipc"))
 
 
 def _default(path: str, observed: Observed) -> Json:

@@ -78,7 +78,7 @@ def limits(spec: ContainerSpec) -> JsonObject:
 def _host(spec: ContainerSpec, devices: Sequence[str], repository: str) -> JsonObject:
     served = {path: source for path, source in spec.mounts.items() if spec.triton and path == THEIRS}
     binds = [_bind(target, source) for target, source in spec.mounts.items() if target not in served]
-    if spec.triton:
+    if spec.triton and not spec.own:
         binds.append(f"{repository}:{REPOSITORY}:ro")
     stated: dict[str, Json] = {
         "Binds": binds or None,

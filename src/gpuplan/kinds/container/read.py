@@ -121,6 +121,13 @@ def leftover(live: Live) -> bool:
     return live.name.endswith((OLD, NEW, FAILED))
 
 
+def unnamed_volumes(live: Live, image: Image | None) -> tuple[str, ...]:
+    """Where a container keeps data that goes with it, apart from where its image says so."""
+    expected = mapping(image.config.get("Volumes")) if image else {}
+    named = {bind.partition(":")[2].partition(":")[0] for bind in texts(live.host_config.get("Binds"))}
+    return tuple(sorted(mapping(live.config.get("Volumes")).keys() - expected.keys() - named))
+
+
 def _engine(info: JsonObject) -> Engine:
     machine = str(info.get("Architecture") or "")
     return Engine(

@@ -21,6 +21,10 @@ TRITON_PORT = 8000
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 """The variable by which NVIDIA's runtime gives GPUs; set to void in a container that is to have none."""
 
+REPLACES = "replaces"
+"""Key of what a node remembers of a container while it takes the place of one that somebody else made: the id of that,
+so that of a run that was cut off it is known which one it moved aside."""
+
 EnvValue = str | Mapping[str, str]
 """Text, or ``{"secret": reference}``."""
 
@@ -134,7 +138,11 @@ class ContainerSpec:
     """Seconds in which requests in flight may end before a replaced container is stopped."""
     start_first: bool = False
     """A new one takes over from the old while that still serves."""
+    adopt: bool = False
+    """One of that name that somebody else made is replaced."""
     ready: Readiness = field(default_factory=Readiness)
+    own: bool = False
+    """A model server whose own command starts it, so that nothing is mounted for it."""
     triton: bool = False
     """A model server, with its repository directory mounted at /gpuplan."""
     configs_say_all: bool = False

@@ -12,13 +12,14 @@ from gpuplan.catalog.triton import release_of
 from gpuplan.intent.engineoptions import Ulimit
 from gpuplan.intent.expand import Placed, containers_on
 from gpuplan.intent.planfile import PlanFile, ServerPorts
-from gpuplan.intent.repositories import is_remote
+from gpuplan.intent.repositories import is_remote, starts_itself
 from gpuplan.intent.secrets import is_secret
 from gpuplan.intent.sources import sources_on
 from gpuplan.intent.sources.archive import Held, look_into
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.kinds.container.images import canonical_name
+from gpuplan.kinds.container.owncommand import objections_to_own
 from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
@@ -66,7 +67,7 @@ def _desired(told: _Told) -> Iterator[Desired]:
     if any(fault.severity is Severity.ERROR for fault in told.faults):
         return
     needs = [Address(node, "gpu", part) for part in spec.devices]
-    if spec.triton:
+    if spec.triton and not spec.own:
         needs.append(Address(node, "repository", name))
     yield Desired(Address(node, "container", name), to_json(spec), tuple(needs), told.plan.where(*told.placed.path))
 
@@ -119,7 +120,9 @@ def _spec(told: _Told) -> ContainerSpec:
         stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
         drain=drain(stated),
         start_first=stated.update == "start-first",
+        adopt=stated.adopt,
         ready=readiness(told.plan, told.host, told.placed),
+        own=stated.triton is not None and starts_itself(stated.triton.repository),
         triton=stated.triton is not None,
         configs_say_all=completion == (False, True),
         config_lacks=_lacks(told) if completion == (None, True) else "",
@@ -235,7 +238,7 @@ def _mounts(told: _Told) -> Mapping[str, str]:
         )
         return {}
     triton = told.placed.container.triton
-    if triton is None:
+    if triton is None or starts_itself(triton.repository):
         return mounts
     given = mounted(triton.repository)
     for place in (REPOSITORY, *given):
@@ -277,6 +280,11 @@ def _command(told: _Told, image: str, completion: bool | None) -> tuple[str, ...
     stated = told.placed.container
     if stated.triton is None:
         return _words(told, "command", stated.command)
+    if starts_itself(stated.triton.repository):
+        words = _words(told, "command", stated.command)
+        for each in objections_to_own(stated.triton, words):
+            told.fault(each.key, each.summary, each.detail, each.fix)
+        return words
     for key in ("command", "entrypoint"):
         if getattr(stated, key) is not None:
             detail = f"A container with triton: runs tritonserver; it cannot have a {key} of its own."

@@ -32,6 +32,8 @@ class Wanted:
     """Images of the containers that stand for it on the node."""
     specifications: tuple[Address, ...] = ()
     """What lists its devices, where the engine gives them by CDI."""
+    adopts: str = ""
+    """Id of the container of somebody else's whose place it takes."""
     by_cdi: bool = False
     """The engine has to be asked for its devices by the names of CDI."""
 
@@ -106,7 +108,7 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
         wanted.address,
         Verb.UPDATE,
         f"stop container {wanted.address.name}",
-        {"id": live.id, "name": live.name, "drain": wanted.spec.drain},
+        {"id": live.id, "name": live.name, "drain": wanted.spec.drain, **_adopts(wanted)},
         uses=(image_address(node, wanted.spec.image), *repository),
         releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
         frees=(wanted.address, *_ports(node, held)),
@@ -144,7 +146,11 @@ def _arguments(wanted: Wanted) -> dict[str, Json]:
         part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
     }
     cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
-    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi}
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
+
+
+def _adopts(wanted: Wanted) -> dict[str, Json]:
+    return {"adopts": wanted.adopts} if wanted.adopts else {}
 
 
 def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from gpuplan.kinds.container.forms import clashes, host_ports
 from gpuplan.kinds.container.isolation import every, intrudes, seen
@@ -18,25 +18,34 @@ from gpuplan.model.diagnostic import Diagnostic
 from gpuplan.model.resource import Circumstances
 
 
-def strangers(observed: Observed, circumstances: Circumstances) -> Iterator[Unmanaged]:
-    """All of them, each with what it sees of the plan file's GPUs."""
+def strangers(
+    observed: Observed, circumstances: Circumstances, welcome: Mapping[str, Set[Address]], told: Set[str]
+) -> Iterator[Unmanaged]:
+    """All of them, each with what it sees of the plan file's GPUs.
+
+    `welcome` are those that are as the plan file wants them, by id, with the GPUs and slices that it gives them; `told`
+    are ids of those that are told of elsewhere.
+    """
     for live in observed.containers:
-        if live.plan != circumstances.plan:
-            sees = intrudes(live, observed, circumstances)
-            yield Unmanaged(Address(observed.node, "container", live.name), _what(live, observed), sees=sees)
+        if live.plan != circumstances.plan and live.id not in told:
+            given = welcome.get(live.id)
+            sees = tuple(each for each in intrudes(live, observed, circumstances) if each not in (given or ()))
+            address = Address(observed.node, "container", live.name)
+            what = _what(live, observed) if given is None else _as_wanted(live)
+            yield Unmanaged(address, what, sees=sees, as_wanted=given is not None)
 
 
 def names_taken(observed: Observed, plan: str, making: Sequence[Wanted]) -> Iterator[Diagnostic]:
     """Those that have the name of a container that is to be made, or to get its name back."""
     holders = {live.name: live for live in observed.containers if live.plan != plan}
     for wanted in making:
-        if (holder := holders.get(wanted.address.name)) is not None:
+        if (holder := holders.get(wanted.address.name)) is not None and holder.id != wanted.adopts:
             yield name_taken(holder, wanted)
 
 
-def ports_taken(observed: Observed, plan: str, starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
-    """Those that hold a host port of a container that is to be started."""
-    busy = [live for live in observed.containers if live.plan != plan and live.busy]
+def ports_taken(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+    """Those that hold a host port of a container that is to be started; `ours` are ids of those that do not count."""
+    busy = [live for live in observed.containers if live.id not in ours and live.busy]
     for wanted in starting:
         ports = list(host_ports(wanted.spec.ports))
         for live in busy:
@@ -82,6 +91,13 @@ def _port_taken(holder: Live, wanted: Wanted, taken: Sequence[str]) -> Diagnosti
 
 def _maker(live: Live) -> str:
     return f"the plan file {live.plan}" if live.plan else "somebody else"
+
+
+def _as_wanted(live: Live) -> str:
+    return (
+        f"container {live.name} ({live.image}) is as the plan file wants it; gpuplan did not make it, and leaves it "
+        "alone (adopt: true replaces it by one of its own)"
+    )
 
 
 def _what(live: Live, observed: Observed) -> str:

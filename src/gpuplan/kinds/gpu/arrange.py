@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuplan.kinds.gpu import compute, memory, users
 from gpuplan.kinds.gpu.compute import Inside
-from gpuplan.kinds.gpu.geometry import geometry_of
+from gpuplan.kinds.gpu.geometry import Place, geometry_of
 from gpuplan.kinds.gpu.observed import Compute, Gpu, Instance, ObservedGpus
 from gpuplan.kinds.gpu.placement import Layout, Live, Shortage, Wanted, solve
 from gpuplan.kinds.gpu.spec import SliceSpec
@@ -141,7 +141,8 @@ def arrange(unit: Unit, live: Sequence[Standing], named: Collection[Address], re
     """The cheapest way from what stands to what is wanted.
 
     An instance that was made under a name which the plan file still has (`named`: all wanted slices of the node) can
-    become no other slice, and neither can one that a stranger uses and that we did not make.
+    become no other slice, and neither can one that a stranger uses and that we did not make. But where the plan file
+    says at which place a slice begins, the instance of its profile that stands there is that slice.
     """
     geometry = geometry_of(unit.gpu)
     if geometry is None or any(each.profile not in geometry.by_name for each in unit.spec.slices):
@@ -150,7 +151,24 @@ def arrange(unit: Unit, live: Sequence[Standing], named: Collection[Address], re
     instances = {_live(one, own.get(one.instance.id), named): one for one in live}
     wanted = [Wanted(each.name, each.profile, _before(unit, each, record)) for each in unit.spec.slices]
     solved = solve(geometry, tuple(instances), wanted)
-    return solved if isinstance(solved, Shortage) else _arranged(unit, instances, solved)
+    if isinstance(solved, Shortage):
+        return solved
+    return _displaced(unit.spec.slices, solved) or _arranged(unit, instances, solved)
+
+
+def _displaced(wanted: Sequence[SliceSpec], solved: Layout) -> Shortage | None:
+    """Slices that cannot begin where the plan file says."""
+    elsewhere = [each for each in wanted if each.name in solved.create and _elsewhere(each, solved.create[each.name])]
+    if not elsewhere:
+        return None
+    places = ", ".join(f"no place for {each.profile} at {each.start}" for each in elsewhere)
+    names = {each.name for each in elsewhere}
+    fix = "Write a start that `nvidia-smi mig -lgipp` tells for the profile, or leave it out."
+    return Shortage(places, tuple(each.name for each in wanted if each.name not in names), tuple(sorted(names)), fix)
+
+
+def _elsewhere(wanted: SliceSpec, place: Place) -> bool:
+    return wanted.start is not None and place[0] != wanted.start
 
 
 def kept(unit: Unit, keep: Mapping[str, Standing]) -> Arrangement:
@@ -172,9 +190,16 @@ def only_ours_go(live: Sequence[Standing]) -> Arrangement:
 
 
 def _own(unit: Unit, live: Sequence[Standing]) -> dict[str, Standing]:
-    made = {(one.made, one.instance.profile): one for one in live}
-    wanted = {each.name: (unit.address.part(each.name), each.profile) for each in unit.spec.slices}
-    return {name: made[key] for name, key in wanted.items() if key in made}
+    found = {each.name: _its_own(unit.address.part(each.name), each, live) for each in unit.spec.slices}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _its_own(part: Address, wanted: SliceSpec, live: Sequence[Standing]) -> Standing | None:
+    """What was made under its name, or stands where the plan file says and is nobody's."""
+    fitting = [one for one in live if one.instance.profile == wanted.profile]
+    if wanted.start is not None:
+        fitting = [one for one in fitting if one.instance.start == wanted.start and not one.other]
+    return next((one for one in fitting if one.made == part or (wanted.start is not None and one.made is None)), None)
 
 
 def _is_free(one: Standing, named: Collection[Address]) -> bool:
@@ -192,6 +217,8 @@ def _live(one: Standing, name: str | None, named: Collection[Address]) -> Live:
 
 
 def _before(unit: Unit, wanted: SliceSpec, record: Record) -> int | None:
+    if wanted.start is not None:
+        return wanted.start
     part = unit.address.part(wanted.name)
     return next(
         (made.start for made in memory.made_slices(record) if (made.part, made.profile) == (part, wanted.profile)), None

@@ -147,10 +147,12 @@ def _reasons_of_slices(unit: Unit, plan: Arrangement, made: set[Address]) -> Ite
         yield "none of its slices stands any more; slices never survive a reboot or a reset of the GPU"
     elif gone:
         yield f"{listed(gone)} does not stand any more; somebody else destroyed it"
+    stated = {each.name for each in unit.spec.slices if each.start is not None}
     for new in plan.create:
         old = going.get(unit.address.part(new.name))
         if old is not None and old.profile == new.profile and old.start != new.start:
-            yield f"slice {new.name} moves from {old.start} to {new.start} to make room"
+            why = "where the plan file says" if new.name in stated else "to make room"
+            yield f"slice {new.name} moves from {old.start} to {new.start} {why}"
 
 
 def _interrupts(unit: Unit, plan: Arrangement) -> Iterator[str]:

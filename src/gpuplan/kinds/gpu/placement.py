@@ -77,6 +77,8 @@ class Shortage:
     """Those that do fit, taken in the order written."""
     surplus: tuple[str, ...]
     """The others."""
+    fix: str = ""
+    """What to do; empty = take the surplus away, or write smaller ones."""
 
 
 def solve(geometry: Geometry, live: Sequence[Live], wanted: Sequence[Wanted]) -> Layout | Shortage:

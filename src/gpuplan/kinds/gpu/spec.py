@@ -34,6 +34,8 @@ class SliceSpec:
     """Bytes that it must hold."""
     compute: tuple[int, ...] = ()
     """Compute slices of each compute instance; empty where one fills the slice."""
+    start: int | None = None
+    """The memory slice that it must begin at; None where its place is solved."""
 
     @property
     def wish(self) -> str:
@@ -47,7 +49,9 @@ class SliceSpec:
             found["memory"] = self.memory
         else:
             found["profile"] = self.profile
-        return {**found, "compute": list(self.compute)} if self.compute else found
+        if self.compute:
+            found["compute"] = list(self.compute)
+        return found if self.start is None else {**found, "start": self.start}
 
 
 @dataclass(frozen=True)
@@ -117,13 +121,14 @@ def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
 def _read_slice(stated: Json) -> SliceSpec:
     if not isinstance(stated, Mapping):
         raise ValueError(f"not a slice: {stated!r}")
-    memory, compute = stated.get("memory"), stated.get("compute", ())
+    memory, compute, start = stated.get("memory"), stated.get("compute", ()), stated.get("start")
     sizes = compute if isinstance(compute, Sequence) and not isinstance(compute, str) else ()
     return SliceSpec(
         str(stated["name"]),
         str(stated["profile"]) if memory is None else "",
         memory if isinstance(memory, int) else None,
         tuple(int(str(size)) for size in sizes),
+        start if isinstance(start, int) else None,
     )
 
 
@@ -154,7 +159,9 @@ def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
     return tuple(
-        SliceSpec(name, each.profile or "", each.memory, tuple(int(size.rstrip("c")) for size in each.compute))
+        SliceSpec(
+            name, each.profile or "", each.memory, tuple(int(size.rstrip("c")) for size in each.compute), each.start
+        )
         for name, each in slices_of(gpu.mig)
     )
 

@@ -145,7 +145,7 @@ def no_room(address: Address, gpu: Gpu, short: Shortage, where: Location | None)
     return Diagnostic(
         "The slices do not fit on the GPU",
         f"The slices of {address.name} cannot stand on one {gpu.name} together: {short.resource}.",
-        f"Of those written, {fitting}: take {listed(short.surplus)} away, or write smaller ones.",
+        short.fix or f"Of those written, {fitting}: take {listed(short.surplus)} away, or write smaller ones.",
         where,
         str(address),
     )

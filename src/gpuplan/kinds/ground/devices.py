@@ -89,6 +89,17 @@ def requested(config: JsonObject, host_config: JsonObject, default_runtime: str,
     return frozenset(found)
 
 
+def asked(config: JsonObject, host_config: JsonObject, default_runtime: str) -> tuple[str, ...]:
+    """The names by which a container asks for devices: UUIDs, indices, or ``all``."""
+    names = [name for request in mappings(host_config.get("DeviceRequests")) for name in _names(request)]
+    paths = (str(device.get("PathOnHost", "")) for device in mappings(host_config.get("Devices")))
+    names += [path for path in paths if is_cdi(path)]
+    runtime = str(host_config.get("Runtime") or default_runtime)
+    if not names and runtime.startswith("nvidia"):
+        names += _visible(config)
+    return tuple(name.rpartition("=")[2] for name in names)
+
+
 def is_cdi(path: str) -> bool:
     """True for a CDI name of a GPU or slice, which some engines write where the path of a device stands."""
     return _CDI.match(path) is not None

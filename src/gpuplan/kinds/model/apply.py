@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gpuplan.intent.repositories import starts_itself
 from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.model.acts.after_load import prove_loaded
 from gpuplan.kinds.model.acts.loading import Loading
@@ -52,7 +53,7 @@ def _restart(step: Step, hands: Hands, name: str) -> None:
 
 
 def _load(step: Step, hands: Hands, wanted: Wanted) -> None:
-    found = _find(step, hands, wanted.container)
+    found = _find(step, hands, wanted.container, own=wanted.own)
     if found is None:
         raise Problem(no_server(step, wanted.container, "its container does not run"))
     with _reach(hands, found.server, wanted.container) as triton:
@@ -82,13 +83,18 @@ def _verified(step: Step) -> list[JsonObject]:
 
 
 def _unload(step: Step, hands: Hands, container: str, model: str) -> None:
+    own = _is_own(step)
     _list_at_start(step, hands, container, model, wanted=False)
-    found = _find(step, hands, container)
+    found = _find(step, hands, container, own=own)
     if found is None:
         hands.say(f"{container} does not run, so it has nothing loaded")
         return
     with _reach(hands, found.server, container) as triton:
         take_out(step, hands, triton, model)
+
+
+def _is_own(step: Step) -> bool:
+    return starts_itself(str(step.arguments.get("repository") or ""))
 
 
 @dataclass(frozen=True)
@@ -101,11 +107,11 @@ class _Found:
     """When it was looked at, by the clock of the node."""
 
 
-def _find(step: Step, hands: Hands, name: str) -> _Found | None:
+def _find(step: Step, hands: Hands, name: str, *, own: bool = False) -> _Found | None:
     """The container and its server; None where the container does not run."""
     snapshot = hands.look("docker", "triton")
     observed = read(snapshot)
-    container = _running(step, observed, hands.plan, name)
+    container = _running(step, observed, hands.plan, name, own=own)
     if container is None:
         return None
     if isinstance(observed.servers, ProbeError):
@@ -116,10 +122,10 @@ def _find(step: Step, hands: Hands, name: str) -> _Found | None:
     return _Found(container, server, snapshot.asked_at)
 
 
-def _running(step: Step, observed: Observed, plan: str, name: str) -> Live | None:
+def _running(step: Step, observed: Observed, plan: str, name: str, *, own: bool = False) -> Live | None:
     if isinstance(observed.containers, ProbeError):
         raise Problem(no_server(step, name, observed.containers.text))
-    container = observed.container(plan, name)
+    container = observed.container(plan, name, own=own)
     return container if container is not None and container.busy else None
 
 
@@ -132,6 +138,8 @@ def _reach(hands: Hands, server: Server, container: str) -> Iterator[TritonServe
 
 def _list_at_start(step: Step, hands: Hands, container: str, model: str, *, wanted: bool) -> None:
     """Keep the list of models that the server loads when it starts, and look whether it is kept."""
+    if _is_own(step):
+        return
     hands.agent("repository.load_at_start", plan=hands.plan, container=container, model=model, wanted=wanted)
     listed = read(hands.look("repository")).at_start
     if isinstance(listed, ProbeError) or (model in listed.get(container, ())) is not wanted:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
+from gpuplan.intent.repositories import starts_itself
 from gpuplan.kinds.model.capacity import overfull
 from gpuplan.kinds.model.dependents import with_dependents
 from gpuplan.kinds.model.judge import judge
@@ -25,8 +26,7 @@ from gpuplan.model.value import digest
 def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
     """Every wanted model, and every one that is loaded in a server of this plan file without being wanted."""
     servers = {
-        name: replace(situation(name, observed, circumstances), remote=_remote(name, desired, circumstances))
-        for name in _names(desired, observed, circumstances)
+        name: _situation(name, observed, desired, circumstances) for name in _names(desired, observed, circumstances)
     }
     unknown = _unknown(desired, servers, circumstances)
     changes = _wanted_changes(desired, servers, circumstances)
@@ -76,11 +76,13 @@ def _unknown(
     return tuple(unknown)
 
 
-def _remote(container: str, desired: Sequence[Desired], circumstances: Circumstances) -> bool:
-    """True where the server's models come, or came when they were last applied, from a repository of its own."""
+def _situation(name: str, observed: Observed, desired: Sequence[Desired], circumstances: Circumstances) -> Situation:
+    """With where the server's models come from, or came from when they were last applied."""
     recorded = (each.spec for address, each in circumstances.record.resources.items() if address.kind == "model")
     specs = (*(each.spec for each in desired), *recorded)
-    return any(spec.get("container") == container and spec.get("repository") for spec in specs)
+    places = {str(spec.get("repository") or "") for spec in specs if spec.get("container") == name} - {""}
+    own = any(map(starts_itself, places))
+    return replace(situation(name, observed, circumstances, own=own), remote=bool(places))
 
 
 def _is_unread(found: Situation) -> bool:

@@ -78,7 +78,7 @@ def _fields(
         fields.extend(overridden(desired, wanted, content, circumstances))
     elif ready and content != wanted.content:
         fields.append(FieldChange("content", content[:SHORT] or None, wanted.content[:SHORT]))
-    if model not in found.at_start:
+    if model not in found.at_start and not wanted.own:
         fields.append(FieldChange("at_start", False, True))
     return tuple(fields)
 

@@ -13,12 +13,18 @@ from gpuplan.model.resource import Circumstances
 
 
 def leftovers(found: Situation, wanted: Set[str], circumstances: Circumstances) -> Iterator[Change | Unmanaged]:
-    """Models to unload (recorded, or with files of ours) and models that somebody else loaded, of one server."""
+    """Models to unload (recorded, or with files of ours) and models that somebody else loaded, of one server.
+
+    Of a server that somebody else started nothing is unloaded.
+    """
     home = Address(circumstances.node, "model", found.container.name)
     seen = {model for model in found.server.index if found.server.loaded(model)} if found.server else set()
     seen -= _pulled_in(found, wanted, circumstances)
     for model in sorted((seen | found.at_start) - wanted):
         address = home.part(model)
+        if found.foreign:
+            yield _stranger(address, found)
+            continue
         ours = address in circumstances.record.resources or model in found.files | found.at_start
         if found.server and model in seen:
             ours = ours or model in found.server.contents
@@ -53,7 +59,7 @@ def _unloaded(address: Address, found: Situation, server: Server, circumstances:
         reasons=(f"{model} is loaded and not among the models of {found.container.name}",),
         interrupts=(f"model {model} on {found.container.name} stops serving",) if ready else (),
         disturbs={address: f"{model} is unloaded"},
-        steps=(unload(address, found.container.name, model, held, dependents=found.remote),),
+        steps=(unload(address, found.container.name, model, held, dependents=found.remote, own=found.own),),
     )
 
 

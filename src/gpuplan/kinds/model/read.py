@@ -81,11 +81,16 @@ class Observed:
     """Container → the models whose files before stand by still, since nobody has said that the new ones are right."""
     memory: Memory = field(default_factory=Memory)
 
-    def container(self, plan: str, role: str) -> Live | None:
-        """The container that stands for a name of the plan file: the one that runs, or bears the name itself."""
+    def container(self, plan: str, role: str, *, own: bool = False) -> Live | None:
+        """The container that stands for a name of the plan file: the one that runs, or bears the name itself.
+
+        A server that its `own` command starts may be somebody else's.
+        """
         if isinstance(self.containers, ProbeError):
             return None
         ours = [each for each in self.containers if (each.plan, each.role) == (plan, role)]
+        if own and not ours:
+            ours = [each for each in self.containers if (each.plan, each.name) == ("", role)]
         return max(ours, key=lambda each: (each.busy, each.name == role), default=None)
 
 

@@ -35,6 +35,10 @@ class Situation:
     """The models whose files before stand by still; see Observed."""
     remote: bool = False
     """The server reads its models from a repository of its own."""
+    own: bool = False
+    """The server's own command says what it loads at its start."""
+    foreign: bool = False
+    """Somebody else made the container."""
     disturbed: str = ""
     """Why the container will be another one or started anew in this change set; empty where it stays."""
 
@@ -48,8 +52,8 @@ class Situation:
         )
 
 
-def situation(name: str, observed: Observed, circumstances: Circumstances) -> Situation:
-    """The situation of the container called `name` in the plan file."""
+def situation(name: str, observed: Observed, circumstances: Circumstances, *, own: bool = False) -> Situation:
+    """The situation of the container called `name` in the plan file; `own` = its own command starts its server."""
     container = Address(circumstances.node, "container", name)
     at_start, containers = observed.at_start, observed.containers
     if isinstance(at_start, ProbeError):
@@ -61,12 +65,13 @@ def situation(name: str, observed: Observed, circumstances: Circumstances) -> Si
         at_start=at_start.get(name, frozenset()),
         files=observed.files.get(name, frozenset()),
         unproven=observed.unproven.get(name, frozenset()),
+        own=own,
         disturbed=circumstances.disturbed.get(container, ""),
     )
-    live = observed.container(circumstances.plan, name)
+    live = observed.container(circumstances.plan, name, own=own)
     if live is None or not live.busy:
         return replace(found, down=True)
-    found = replace(found, id=live.id, started=live.started)
+    found = replace(found, id=live.id, started=live.started, foreign=not live.plan)
     server = _server(live, observed)
     if isinstance(server, Server):
         return replace(found, server=server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuplan.intent.repositories import OWN
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.model.address import Address
 from gpuplan.model.change import Step, Verb
@@ -78,11 +79,21 @@ def _as_it_is(desired: Desired, title: str) -> Step:
 
 
 def unload(
-    address: Address, container: str, model: str, releases: Sequence[Address], *, dependents: bool = False
+    address: Address,
+    container: str,
+    model: str,
+    releases: Sequence[Address],
+    *,
+    dependents: bool = False,
+    own: bool = False,
 ) -> Step:
-    """Unload a model and have it not loaded again; with `dependents` also the parts that the server loaded for it."""
+    """Unload a model and have it not loaded again; with `dependents` also the parts that the server loaded for it.
+
+    What a server loads at its start that its `own` command starts is left to that.
+    """
     title = f"unload {model} from {container}"
     arguments: JsonObject = {"container": container, "model": model, **({"dependents": True} if dependents else {})}
+    arguments = {**arguments, **({"repository": OWN} if own else {})}
     return Step("unload", address, Verb.DELETE, title, arguments, releases=tuple(releases), frees=(address,), crew=CREW)
 
 

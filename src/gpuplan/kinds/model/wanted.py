@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuplan.intent.repositories import starts_itself
 from gpuplan.kinds.model.budget import Budget, budget_from
 from gpuplan.model.value import JsonObject, as_list, as_object
 
@@ -41,6 +42,11 @@ class Wanted:
             **remote,
             **({"budget": self.budget.json()} if self.budget else {}),
         }
+
+    @property
+    def own(self) -> bool:
+        """True where the server's own command says what it loads at its start."""
+        return starts_itself(self.repository)
 
     def met(self, ready: Sequence[int], content: str | None) -> bool:
         """True where a server has READY what is wanted."""

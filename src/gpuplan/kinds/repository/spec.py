@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpuplan.intent.expand import containers_on
 from gpuplan.intent.planfile import PlanFile
+from gpuplan.intent.repositories import starts_itself
 from gpuplan.intent.sources import sources_on
 from gpuplan.kinds.room import Told
 from gpuplan.model.address import Address
@@ -22,7 +23,8 @@ def spec(plan: PlanFile, host: Host) -> Told:
     desired: list[Desired] = []
     faults: list[Diagnostic] = []
     for placed in containers_on(plan, host):
-        if placed.container.triton is None:
+        triton = placed.container.triton
+        if triton is None or starts_itself(triton.repository):
             continue
         sources, found = sources_on(plan, host, placed.name)
         faults.extend(found)

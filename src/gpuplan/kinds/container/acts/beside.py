@@ -29,12 +29,12 @@ def take_over(making: Making) -> None:
     """
     address, hands = making.address, making.hands
     _finish_handover(making)
-    before = standing(address, hands)
+    before = standing(address, hands, making.adopts)
     if before is None or not before.busy:
         make(making)
         return
     devices = devices_now(making.gpus, address, hands)
-    for each in of_ours(address, hands):
+    for each in of_ours(address, hands, making.adopts):
         if each.id != before.id:
             discard(each, address, hands)
     try:
@@ -62,7 +62,8 @@ def _finish_handover(making: Making) -> None:
     """Of a run that was cut off between the two renames, the new one has proven that it serves: give it the name."""
     name = making.address.name
     new, old = (named(name + ending, making.address, making.hands) for ending in (NEW, OLD))
-    ours = [each for each in (new, old) if each is not None and each.plan == making.hands.plan and each.busy]
+    mine = {each.id for each in of_ours(making.address, making.hands, making.adopts)}
+    ours = [each for each in (new, old) if each is not None and each.id in mine and each.busy]
     if len(ours) == 2 and new is not None and named(name, making.address, making.hands) is None:
         rename(new, name, making.address, making.hands)
 
@@ -86,7 +87,7 @@ def _retire(making: Making, before: Live, keeps: Mapping[str, bool]) -> None:
     lose_the_names(before.id, keeps, address, hands)
     linger(before, making.spec.drain, address, hands)
     halt(before, address, hands)
-    tidy(address, hands)
+    tidy(address, hands, making.adopts)
 
 
 def _step_back(making: Making, before: Live) -> tuple[Diagnostic, ...]:

@@ -45,6 +45,8 @@ class Making:
     digest: str
     gpus: Mapping[str, Json]
     hands: Hands
+    adopts: str = ""
+    """Id of the container of somebody else's whose place it takes."""
     by_cdi: bool = False
     """Its devices are asked for by the names of CDI."""
 
@@ -62,13 +64,13 @@ def make(making: Making) -> None:
     """
     address, hands = making.address, making.hands
     devices = devices_now(making.gpus, address, hands)
-    before = standing(address, hands)
+    before = standing(address, hands, making.adopts)
     with kept(before, address, hands):
-        step_aside(before, address, hands)
+        step_aside(before, address, hands, making.adopts)
         container = create(making, devices, address.name)
         start_created(making, container)
         wait_ready(container, address, making.spec, hands, takes_over=before is not None)
-    tidy(address, hands)
+    tidy(address, hands, making.adopts)
 
 
 def start(making: Making) -> None:
@@ -129,9 +131,9 @@ def remove(address: Address, hands: Hands) -> None:
         raise Problem(Diagnostic("A container was not removed", f"{names} is still there.", address=str(address)))
 
 
-def tidy(address: Address, hands: Hands) -> None:
+def tidy(address: Address, hands: Hands, adopts: str = "") -> None:
     """Remove what replacements left beside the container that stands."""
-    for each in of_ours(address, hands):
+    for each in of_ours(address, hands, adopts):
         if each.name != address.name:
             discard(each, address, hands)
 
@@ -144,7 +146,7 @@ def create(making: Making, devices: Sequence[str], name: str) -> str:
     """
     hands, spec, address = making.hands, making.spec, making.address
     repository = ""
-    if spec.triton:
+    if spec.triton and not spec.own:
         repository = str(hands.agent("repository.prepare", plan=hands.plan, container=address.name)["path"])
     env = {name: _revealed(value, hands) for name, value in spec.env.items()}
     secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}

@@ -24,13 +24,15 @@ SERVER_STOPS = EXIT_TIMEOUT + MARGIN
 _NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
 
 
-def of_ours(address: Address, hands: Hands) -> tuple[Live, ...]:
-    """All containers of this plan file with this name, leftovers included."""
+def of_ours(address: Address, hands: Hands, adopts: str = "") -> tuple[Live, ...]:
+    """All containers of this plan file with this name, leftovers included, and the one with the id `adopts`."""
     engine = hands.docker()
     filters = {"label": [f"{PLAN}={hands.plan}", f"{NAME}={address.name}"]}
     with told(str(address), "listing containers"):
         listed = engine.containers(all=True, filters=filters)
-        return tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
+        ours = tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
+    other = named(adopts, address, hands) if adopts else None
+    return (*ours, *([other] if other is not None and not other.plan else []))
 
 
 def named(name: str, address: Address, hands: Hands) -> Live | None:
@@ -44,8 +46,10 @@ def named(name: str, address: Address, hands: Hands) -> Live | None:
             return None
 
 
-def standing(address: Address, hands: Hands) -> Live | None:
+def standing(address: Address, hands: Hands, adopts: str = "") -> Live | None:
     """The container of ours that stands under a name, and that a new one is to take the place of.
+
+    The one with the id `adopts` counts as ours.
 
     What an interrupted run left counts as well: of two, the one that runs stands, else the older one.
 
@@ -53,17 +57,17 @@ def standing(address: Address, hands: Hands) -> Live | None:
         Problem: the name is somebody else's.
     """
     current = named(address.name, address, hands)
-    if current is not None and current.plan != hands.plan:
+    if current is not None and current.plan != hands.plan and current.id != adopts:
         raise Problem(_taken(current, address))
-    ours = {each.name: each for each in of_ours(address, hands)}
+    ours = {each.name: each for each in of_ours(address, hands, adopts)}
     if (old := ours.get(address.name + OLD)) is not None and (current is None or not current.busy):
         return old
     return current or next((each for each in ours.values() if not leftover(each)), None)
 
 
-def step_aside(before: Live | None, address: Address, hands: Hands) -> None:
+def step_aside(before: Live | None, address: Address, hands: Hands, adopts: str = "") -> None:
     """Stop the container that stands and keep it under another name; whatever else of ours has the name goes."""
-    for each in of_ours(address, hands):
+    for each in of_ours(address, hands, adopts):
         if before is not None and each.id == before.id:
             halt(each, address, hands)
         else:
