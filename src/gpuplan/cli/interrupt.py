@@ -79,7 +79,7 @@ class Watch:
     def story(self) -> str:
         """What was done and what was left in the middle."""
         rows = [f"Left at once. Steps done: {self._done}. Left in the middle:"]
-        under_way = tuple(self._under_way.items())  # in one go: steps end meanwhile, and a signal must not wait for them
+        under_way = tuple(self._under_way.items())  # in one go, since steps end meanwhile
         rows += [f"  {node}: {title}" for (node, _), title in under_way] or ["  nothing"]
         rows.append("Run gpuplan plan to see how far it came.")
         return "\n".join(visible(row) for row in rows)
