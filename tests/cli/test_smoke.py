@@ -129,6 +129,7 @@ def test_nothing_to_ask_and_names_that_are_not_there_are_wrong_usage(command: Co
     ran = command("smoke", *ON, "--model", "god")
     assert ran.code == 64
     assert "The models are: good, bad, plain." in ran.err
+    assert command("smoke", *ON, "--model", "good", "--model", "god").code == 64  # nobody is to think that it answered
     assert command("smoke", *ON, "--target", "n9/*").code == 64
     assert command("smoke", *ON, "--requests", "0").code == 64
     assert command("smoke", *ON, "--protocol", "udp").code == 64
