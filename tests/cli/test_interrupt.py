@@ -67,6 +67,23 @@ def test_events_are_passed_on() -> None:
     assert "nothing" in watch.story()
 
 
+def test_a_step_that_ends_while_the_story_is_told_does_not_spoil_it() -> None:
+    watch = Watch(lambda event: None)
+
+    class Title(str):
+        """Another thread comes to run while this one is written."""
+
+        __slots__ = ()
+
+        def __format__(self, form: str) -> str:
+            watch.listen(StepEnded("n", StepOutcome(str(self), str(self), Status.DONE)))
+            return super().__format__(form)
+
+    for name in ("a", "b", "c"):
+        watch.listen(StepStarted("n", name, Title(name), 1, 3))
+    assert watch.story().splitlines()[1:4] == ["  n: a", "  n: b", "  n: c"]
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_the_second_leaves_at_once_and_says_what_was_done(name: str, code: int) -> None:
     program = TWICE.replace("SIGINT", name)

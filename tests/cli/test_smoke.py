@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gpuplan.cli.smoke import FILES, allow_open_files
 from tests.cli.run import Command
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
@@ -127,6 +129,7 @@ def test_nothing_to_ask_and_names_that_are_not_there_are_wrong_usage(command: Co
     ran = command("smoke", *ON, "--model", "god")
     assert ran.code == 64
     assert "The models are: good, bad, plain." in ran.err
+    assert command("smoke", *ON, "--model", "good", "--model", "god").code == 64  # nobody is to think that it answered
     assert command("smoke", *ON, "--target", "n9/*").code == 64
     assert command("smoke", *ON, "--requests", "0").code == 64
     assert command("smoke", *ON, "--protocol", "udp").code == 64
@@ -141,3 +144,17 @@ def test_a_smoke_that_does_not_fit_is_told_at_its_place(command: Command) -> Non
         assert "good has no input INN." in ran.err
         assert "good takes a batch of 4 at most, and batch is 9." in ran.err
         assert "plan.yaml:" in ran.err
+
+
+def test_the_usual_limit_of_open_files_is_lifted() -> None:
+    """Four for each request in flight, on every node at once, are soon more than a shell allows."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        allow_open_files()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert hard == before[1]
+    assert soft > 256
+    assert soft in (FILES, hard)

@@ -27,8 +27,17 @@ def test_what_triton_takes_is_right(repository: str) -> None:
     assert wrong(repository) is None
 
 
+@pytest.mark.parametrize(
+    "repository", ["/", "//", "/gpuplan/", "//gpuplan", "/var/lib/gpuplan", "//var/lib/gpuplan/blobs/00"]
+)
+def test_what_holds_no_models_or_is_gpuplan_s_own_is_refused(repository: str) -> None:
+    told = wrong(repository)
+    assert told is not None
+    assert "is not a directory of models" in told[0]
+
+
 def test_one_directory_has_one_spelling() -> None:
-    assert canonical("/mnt//models/") == "/mnt/models"
+    assert canonical("/mnt//models/") == canonical("//mnt/models") == "/mnt/models"
     assert canonical("s3://models/prod/") == "s3://models/prod"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -75,6 +77,40 @@ def test_ten_gigabytes_are_told_without_a_look_inside(
     for _ in range(3):
         assert manifest(Asking(node))["weights.bin"] == {"size": 10 * 2**30, "sha256": "f" * 64}
     assert len(reading.paths) == 1
+
+
+def test_a_probe_whose_time_is_up_has_not_read_in_vain(
+    node: Node, reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that nobody knows, such as after a restored backup, take longer to read than a probe may."""
+    Asking(node).switch("m", {"a": b"one", "b": b"two"})
+    Path(node.root, "hashes").unlink()
+    later(monkeypatch)
+    ended, real = threading.Event(), hashes.hash_file
+
+    def slow(path: str) -> str:
+        if len(reading.paths) == 1:
+            ended.wait(30)
+        return real(path)
+
+    monkeypatch.setattr(hashes, "hash_file", slow)
+    assert Asking(node).probe("repository", deadline=0.3)["error"]["code"] == "timeout"
+    ended.set()
+    assert manifest(Asking(node)).keys() == {"a", "b"}
+    assert [os.path.basename(path) for path in reading.paths].count("a") == 1
+
+
+def test_what_one_learned_oneself_is_not_read_again(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = [asking.put(bytes([number])) for number in range(20)]
+    Path(asking.node.root, "hashes").unlink()
+    later(monkeypatch)
+    opened = Mock(side_effect=open)
+    monkeypatch.setattr(hashes, "hash_file", os.path.basename)
+    monkeypatch.setattr(hashes, "open", opened, raising=False)
+    assert Asking(asking.node).ok("blob.missing", digests=digests)["missing"] == []
+    assert opened.call_count == 0
+    assert Asking(asking.node).ok("blob.missing", digests=digests)["missing"] == []
+    assert opened.call_count == 1
 
 
 def test_a_file_that_was_just_written_is_read_again(asking: Asking, reading: Reading) -> None:

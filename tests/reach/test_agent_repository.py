@@ -111,6 +111,12 @@ def test_a_directory_in_the_place_of_the_link_gives_way(asking: Asking) -> None:
     assert list(manifest(asking)["files"]) == ["a"]
 
 
+def test_nothing_is_made_to_take_a_model_from_a_list_that_is_not_there(asking: Asking) -> None:
+    told = asking.ok("repository.load_at_start", plan="prod", container="gone", model="m", wanted=False)
+    assert told == {"load_models": []}
+    assert asking.value("repository") == {"repositories": {}}
+
+
 def test_load_at_start_is_one_line_for_each_model(asking: Asking) -> None:
     asking.ok("repository.prepare", plan="prod", container="triton")
     common = {"plan": "prod", "container": "triton"}

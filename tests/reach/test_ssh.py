@@ -1,5 +1,6 @@
 """Sessions over SSH against a server in this process: what works, and every way in which it does not."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -184,6 +185,26 @@ def test_a_forwarded_port_leads_to_the_nodes_port(session: Session) -> None:
                 assert link.recv(10) == word
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((name, int(number)), timeout=5)
+
+
+def test_a_forwarded_port_outlives_a_moment_without_open_files(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failed = socket.socket.accept, threading.Event()
+
+    def scarce(listener: socket.socket) -> tuple[socket.socket, object]:
+        if threading.current_thread().name.startswith("forward") and not failed.is_set():
+            failed.set()
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", scarce)
+    with echo_server() as port, session.forward(port) as address:
+        assert failed.wait(5)
+        host, _, number = address.rpartition(":")
+        with socket.create_connection((host, int(number)), timeout=5) as stream:
+            stream.sendall(b"hello")
+            assert stream.recv(5) == b"hello"
 
 
 def test_a_forwarded_port_where_nothing_listens_closes(session: Session) -> None:

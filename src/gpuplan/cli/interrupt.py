@@ -51,6 +51,7 @@ class Watch:
         self._listen = listen
         self._done = 0
         self._under_way: dict[tuple[str, str], str] = {}
+        self._turn = threading.Lock()
         self._handling = _on_interrupt(self._handle)
 
     def __enter__(self) -> Self:
@@ -66,18 +67,20 @@ class Watch:
 
     def listen(self, event: Event) -> None:
         """One event, from any thread; passed on to whoever shows progress."""
-        match event:
-            case StepStarted():
-                self._under_way[event.node, event.step] = event.title
-            case StepEnded(outcome=outcome) if outcome.status is not Status.SKIPPED:
-                self._under_way.pop((event.node, outcome.step), None)
-                self._done += outcome.status is Status.DONE
+        with self._turn:
+            match event:
+                case StepStarted():
+                    self._under_way[event.node, event.step] = event.title
+                case StepEnded(outcome=outcome) if outcome.status is not Status.SKIPPED:
+                    self._under_way.pop((event.node, outcome.step), None)
+                    self._done += outcome.status is Status.DONE
         self._listen(event)
 
     def story(self) -> str:
         """What was done and what was left in the middle."""
         rows = [f"Left at once. Steps done: {self._done}. Left in the middle:"]
-        rows += [f"  {node}: {title}" for (node, _), title in self._under_way.items()] or ["  nothing"]
+        under_way = tuple(self._under_way.items())  # in one go, since steps end meanwhile
+        rows += [f"  {node}: {title}" for (node, _), title in under_way] or ["  nothing"]
         rows.append("Run gpuplan plan to see how far it came.")
         return "\n".join(visible(row) for row in rows)
 

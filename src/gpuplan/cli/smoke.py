@@ -10,6 +10,9 @@ import typer
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
 from gpuplan.model.diagnostic import Exit
 
+FILES = 65536
+"""Open files that are enough for all requests in flight: each takes four, on every node at once."""
+
 
 class OverProtocol(enum.StrEnum):
     """What --protocol takes."""
@@ -62,6 +65,7 @@ def smoke(
     from gpuplan.views.json_smoke import document
     from gpuplan.views.smoke import page
 
+    allow_open_files()
     voice = Voice(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
     voice.tell(inputs.warnings)
@@ -81,3 +85,13 @@ def smoke(
     code = exit_of(nodes)
     voice.answer(document(inputs.plan.name, nodes), code)
     return code
+
+
+def allow_open_files() -> None:
+    """Have as many as this user may have, `FILES` at most; a shell usually allows 1024 where nobody asks for more."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

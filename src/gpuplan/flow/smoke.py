@@ -61,8 +61,10 @@ def smoke(
     """Ask all chosen models, all nodes at once and the models of one node one after the other.
 
     Raises:
-        Problem: the plan file is at fault, or nothing is chosen.
+        Problem: the plan file is at fault, a model is chosen that it has not, or nothing is chosen.
     """
+    if unknown := [name for name in choice.models if name not in plan_file.models]:
+        raise Problem([_not_known(name, plan_file) for name in unknown], Exit.USAGE)
     scope = Scope(choice.targets)
     hosts = [host for host in inventory.hosts if scope.has_node(host.name)]
     wishes = desire(plan_file, hosts)
@@ -75,7 +77,7 @@ def smoke(
         if found:
             chosen[host.name] = found
     if not chosen:
-        raise Problem(_nothing(plan_file, choice), Exit.USAGE)
+        raise Problem(_nothing(choice), Exit.USAGE)
     asked_hosts = [host for host in hosts if host.name in chosen]
     ask = partial(_node, plan=plan_file.name, base=base_dir, load=choice.load, listen=listen)
     return at_once(asked_hosts, lambda host: ask(host, chosen[host.name]))
@@ -115,21 +117,18 @@ def _node(
     return found
 
 
-def _nothing(plan: PlanFile, choice: Choice) -> list[Diagnostic]:
-    unknown = [name for name in choice.models if name not in plan.models]
-    if unknown:
-        there = ", ".join(plan.models) or "none"
-        detail = "--model was given “{}”, which is not under models:."
-        return [
-            Diagnostic("A model is not known", detail.format(name), f"The models are: {there}.") for name in unknown
-        ]
+def _not_known(name: str, plan: PlanFile) -> Diagnostic:
+    there = ", ".join(plan.models) or "none"
+    detail = f"--model was given “{name}”, which is not under models:."
+    return Diagnostic("A model is not known", detail, f"The models are: {there}.")
+
+
+def _nothing(choice: Choice) -> Diagnostic:
     if choice.targets or choice.models:
         detail = "No model on these nodes is meant by --target and --model, or it has no smoke section."
-        return [Diagnostic("There is no model to ask", detail, "An address is node/model/CONTAINER/MODEL.")]
-    return [
-        Diagnostic(
-            "There is no model to ask",
-            "No model of the plan file has a smoke section.",
-            "Add smoke: true to a model, or ask all of them with generated inputs: --all",
-        )
-    ]
+        return Diagnostic("There is no model to ask", detail, "An address is node/model/CONTAINER/MODEL.")
+    return Diagnostic(
+        "There is no model to ask",
+        "No model of the plan file has a smoke section.",
+        "Add smoke: true to a model, or ask all of them with generated inputs: --all",
+    )

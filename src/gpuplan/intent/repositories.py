@@ -20,8 +20,10 @@ _S3 = re.compile(
 _PART = re.compile(r"^[0-9A-Za-z._=+@,~-]+$")
 _BUCKET = re.compile(r"^[0-9A-Za-z][0-9A-Za-z._-]{1,221}$")
 _ACCOUNT = re.compile(r"^[0-9a-z]{3,24}$")
-_TAKEN = ("/", "/gpuplan", "/var/lib/gpuplan")
-"""Directories of the node that hold no models, or gpuplan's own."""
+_TAKEN = ("/", "/gpuplan")
+"""Directories of the node that hold no models."""
+_OURS = "/var/lib/gpuplan"
+"""Neither it nor anything below it is a repository of somebody else's."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def starts_itself(repository: str) -> bool:
 
 def canonical(repository: str) -> str:
     """The one spelling of a repository that `wrong` has nothing against."""
-    return posixpath.normpath(repository) if on_node(repository) else repository.rstrip("/")
+    return _one_path(repository) if on_node(repository) else repository.rstrip("/")
 
 
 def wrong(repository: str) -> tuple[str, str] | None:
@@ -103,9 +105,14 @@ def _wrong_path(path: str) -> tuple[str, str] | None:
         return f"{path!r} holds '.' or '..'.", "Write the path of the directory in full."
     if any(mark in path for mark in ":,") or not path.isprintable():
         return f"{path!r} holds a character that no mount can take (',', ':').", "Give the directory another name."
-    if posixpath.normpath(path) in _TAKEN:
+    if (plain := _one_path(path)) in _TAKEN or f"{plain}/".startswith(f"{_OURS}/"):
         return f"{path!r} is not a directory of models.", "Name the directory above those of the models."
     return None
+
+
+def _one_path(path: str) -> str:
+    """Without what is there twice; normpath leaves two slashes at the beginning, which Linux takes for one."""
+    return "/" + posixpath.normpath(path).lstrip("/")
 
 
 def _wrong_address(address: str, scheme: str) -> tuple[str, str] | None:

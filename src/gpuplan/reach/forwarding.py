@@ -42,13 +42,18 @@ class _Forwarding:
 
     def serve(self) -> None:
         while not self._stopping.is_set():
-            with contextlib.suppress(TimeoutError):
+            try:
                 near, _ = self._listener.accept()
-                if self._stopping.is_set():
-                    near.close()
-                    break
-                self._pumps = [pump for pump in self._pumps if not pump.done]
-                self._join(near)
+            except TimeoutError:
+                continue
+            except OSError:  # too many open files: whoever waits is let in once there are fewer
+                self._stopping.wait(POLL)
+                continue
+            if self._stopping.is_set():
+                near.close()
+                break
+            self._pumps = [pump for pump in self._pumps if not pump.done]
+            self._join(near)
         for pump in self._pumps:
             pump.close()
 

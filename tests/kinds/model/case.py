@@ -202,7 +202,8 @@ def _config(content: str | None, parts: Any) -> JsonObject:
 
 
 def _repository(stated: Mapping[str, Any]) -> JsonObject:
-    checked(stated, "at_start files")
+    checked(stated, "at_start files unproven")
     at_start = stated.get("at_start", [])
-    files: JsonObject = {model: {"content": None, "files": {}} for model in stated.get("files", at_start)}
+    files: dict[str, JsonObject] = {m: {"content": None, "files": {}} for m in stated.get("files", at_start)}
+    files |= {model: {**files[model], "previous": "0" * 64} for model in stated.get("unproven", ())}
     return {"load_models": at_start, "models": files}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpuplan.kinds.model import ROOM
+from gpuplan.kinds.model.log import Log
 from gpuplan.model.change import Action, Change
 from gpuplan.model.diagnostic import Diagnostic, Problem
 from gpuplan.model.resource import Desired
@@ -248,3 +249,20 @@ def test_a_server_that_died_meanwhile_is_waited_for(bench: Bench) -> None:
     bench.session.docker().restart(SERVER, timeout=5)
     bench.carry_out(changes)
     assert bench.compare(wanted) == ()
+
+
+def test_a_log_that_lags_behind_the_answer_is_asked_again(simulated: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine reads what a server writes through a pipe, and is late with it where the node has much to do."""
+    asked: list[str] = []
+    real = Log.errors
+
+    def late(log: Log, model: str, others: Sequence[str]) -> tuple[str, ...]:
+        asked.append(model)
+        return real(log, model, others) if len(asked) > 1 else ()
+
+    monkeypatch.setattr(Log, "errors", late)
+    simulated.python("a")
+    silenced = [{"id": "batch-size", "reason": "the server's own words are wanted"}]
+    found = failure(simulated, simulated.want(a={"config": {"max_batch_size": -1}, "ignore_checks": silenced}))
+    assert "'max_batch_size' must be non-negative value for a" in found.detail
+    assert len(asked) == 2

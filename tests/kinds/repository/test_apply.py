@@ -183,17 +183,16 @@ def test_inodes_are_foreseen_too(hands: Hands, tmp_path: Path) -> None:
         ROOM.foresee(steps(hands, desired), hands)
 
 
-def test_what_goes_makes_room_unless_another_model_keeps_it(hands: Hands, tmp_path: Path) -> None:
-    apply(hands, want(tmp_path, a=MODELS["a"], b=MODELS["b"]))
-    (tmp_path / "m/1/model.py").write_text(PYTHON.replace("[]", "()"))
-    files = {name: text for name, text in FILES.items() if name != "m/1/model.py"}
+def test_what_goes_makes_no_room_since_it_goes_last(hands: Hands, tmp_path: Path) -> None:
+    """Were it counted, the first step would fail, and the last one would still take away what serves."""
+    apply(hands, want(tmp_path, a=MODELS["a"]))
     other = {"o/1/model.py": PYTHON.replace("[]", "{}"), "o/config.pbtxt": PYTHON_CONFIG}
-    o = {"source": "o", "containers": ["triton"]}
+    exchanged = want(tmp_path, {**FILES, **other}, o={"source": "o", "containers": ["triton"]})
+    assert [step.name for step in steps(hands, exchanged)] == ["switch-o", "remove-a"]
     hands.free = 4096
-    kept = want(tmp_path, {**files, **other}, b=MODELS["b"], o=o)
-    with pytest.raises(Problem, match="no room"):  # of a, only its config goes: b has the same weights
-        ROOM.foresee(steps(hands, kept), hands)
-    ROOM.foresee(steps(hands, want(tmp_path, {**files, **other}, o=o)), hands)
+    with pytest.raises(Problem, match="no room") as caught:
+        ROOM.foresee(steps(hands, exchanged), hands)
+    assert "apply that alone first" in caught.value.diagnostics[0].fix
 
 
 def test_an_apply_that_cannot_be_finished_is_not_begun(hands: Hands, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_a_failed_probe_never_gives_a_change(wanted: Texts, before: Texts) -> No
     comparison = compared(wishes(wanted), Probe(error=ProbeError("timeout", "no answer")), wishes(before))
     assert comparison.changes == ()
     assert {each.address.name for each in comparison.unknown} == {*wanted, *before}
+    assert all("it goes on from there" in each.diagnostic.fix for each in comparison.unknown)
 
 
 def test_an_answer_of_another_form_is_unknown_and_not_empty() -> None:

@@ -134,5 +134,6 @@ def _digest(address: Address, servers: Mapping[str, Situation]) -> str:
             "versions": [[number, state] for number, state in versions],
             "content": server.contents.get(model) if server else None,
             "at_start": model in found.at_start,
+            "unproven": model in found.unproven,
         }
     )

@@ -99,9 +99,14 @@ def had_no_effect(step: Step, container: str) -> Diagnostic:
     )
 
 
+def hides_cause(refusal: str) -> bool:
+    """True for a refusal that says nothing of why; the log does."""
+    return "failed to poll" in refusal
+
+
 def _cause(refusal: str, log: Sequence[str]) -> str:
     """The server's refusal in one line; for one that hides its cause, the log's lines stand in its place."""
-    if "failed to poll" in refusal and log:
+    if hides_cause(refusal) and log:
         return "; ".join(_one_line(line) for line in log)
     return _one_line(_PREFIX.sub("", refusal))
 

@@ -16,7 +16,7 @@ from gpuplan.kinds.model.standing import (
     versions,
     versions_gone,
 )
-from gpuplan.kinds.model.steps import list_at_start, load
+from gpuplan.kinds.model.steps import list_at_start, load, see_through
 from gpuplan.kinds.model.wanted import Wanted
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Verb
@@ -38,7 +38,7 @@ def judge(
     fields = _fields(desired, wanted, found, circumstances)
     why, root = _forced(wanted, found, circumstances)
     if not fields and not why:
-        return None
+        return _unproven(desired, wanted) if wanted.model in found.unproven else None
     if not why and [field.path for field in fields] == ["at_start"]:
         return Change(desired.address, Action.UPDATE, fields, steps=(list_at_start(desired, wanted),))
     loaded = found.server is not None and bool(found.server.ready(wanted.model))
@@ -81,6 +81,13 @@ def _fields(
     if model not in found.at_start and not wanted.own:
         fields.append(FieldChange("at_start", False, True))
     return tuple(fields)
+
+
+def _unproven(desired: Desired, wanted: Wanted) -> Change:
+    """All is as wanted, and the run that made it so did not come to seeing that it serves as it should."""
+    reason = f"the run that loaded {wanted.model} was cut off before its files had proved themselves"
+    fields = (FieldChange("proven", False, True),)
+    return Change(desired.address, Action.UPDATE, fields, (reason,), steps=(see_through(desired, wanted),))
 
 
 def _forced(wanted: Wanted, found: Situation, circumstances: Circumstances) -> tuple[str, Address | None]:

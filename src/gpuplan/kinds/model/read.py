@@ -77,6 +77,8 @@ class Observed:
     """Container → the models that its server loads when it starts."""
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Container → the models whose files lie in its repository."""
+    unproven: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Container → the models whose files before stand by still, since nobody has said that the new ones are right."""
     memory: Memory = field(default_factory=Memory)
 
     def container(self, plan: str, role: str, *, own: bool = False) -> Live | None:
@@ -94,12 +96,13 @@ class Observed:
 
 def read(snapshot: Snapshot) -> Observed:
     """The servers of the snapshot. Never raises: an answer of another form is an error of its probe."""
-    files = _guarded(snapshot.probe("repository"), _files)
+    files, unproven = (_guarded(snapshot.probe("repository"), reader) for reader in (_files, _unproven))
     return Observed(
         containers=_guarded(snapshot.probe("docker"), containers),
         servers=_guarded(snapshot.probe("triton"), _servers),
         at_start=_guarded(snapshot.probe("repository"), _at_start),
         files={} if isinstance(files, ProbeError) else files,
+        unproven={} if isinstance(unproven, ProbeError) else unproven,
         memory=read_memory(snapshot),
     )
 
@@ -166,3 +169,11 @@ def _at_start(value: JsonObject) -> Mapping[str, frozenset[str]]:
 def _files(value: JsonObject) -> Mapping[str, frozenset[str]]:
     repositories = as_object(value["repositories"])
     return {name: frozenset(as_object(as_object(each)["models"])) for name, each in repositories.items()}
+
+
+def _unproven(value: JsonObject) -> Mapping[str, frozenset[str]]:
+    models = {name: as_object(as_object(each)["models"]) for name, each in as_object(value["repositories"]).items()}
+    return {
+        container: frozenset(name for name, each in found.items() if "previous" in as_object(each))
+        for container, found in models.items()
+    }

@@ -31,6 +31,8 @@ class Situation:
     """The models that it loads when it starts."""
     files: frozenset[str] = frozenset()
     """The models whose files lie in its repository."""
+    unproven: frozenset[str] = frozenset()
+    """The models whose files before stand by still; see Observed."""
     remote: bool = False
     """The server reads its models from a repository of its own."""
     own: bool = False
@@ -62,6 +64,7 @@ def situation(name: str, observed: Observed, circumstances: Circumstances, *, ow
         container,
         at_start=at_start.get(name, frozenset()),
         files=observed.files.get(name, frozenset()),
+        unproven=observed.unproven.get(name, frozenset()),
         own=own,
         disturbed=circumstances.disturbed.get(container, ""),
     )

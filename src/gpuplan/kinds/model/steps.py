@@ -57,13 +57,23 @@ def _which(wanted: Wanted) -> str:
 
 def list_at_start(desired: Desired, wanted: Wanted) -> Step:
     """Only have a model, which is loaded already, loaded at the server's next start."""
-    title = f"have {wanted.container} load {wanted.model} whenever it starts"
+    return _as_it_is(desired, f"have {wanted.container} load {wanted.model} whenever it starts")
+
+
+def see_through(desired: Desired, wanted: Wanted) -> Step:
+    """Have a model, which is loaded already, prove itself, and let the files that it had before go."""
+    return _as_it_is(desired, f"see that {wanted.model} on {wanted.container} serves, and let its previous files go")
+
+
+def _as_it_is(desired: Desired, title: str) -> Step:
+    """All that comes after a load, of a model that is loaded."""
+    proof: JsonObject = {} if desired.proof is None else {"smoke": desired.proof}
     return Step(
         "load",
         desired.address,
         Verb.UPDATE,
         title,
-        {**desired.spec, "again": False},
+        {**desired.spec, "again": False, **proof},
         makes=(desired.address,),
         uses=desired.needs,
     )

@@ -162,12 +162,13 @@ def _unread(address: Address, error: ProbeError) -> Unknown:
 
 
 def _unknown(address: Address, error: ProbeError) -> Unknown:
+    more = " Where it had much to read, plan again: it goes on from there." if error.code == "timeout" else ""
     return Unknown(
         address,
         Diagnostic(
             "A model repository could not be read",
             f"The node did not tell what lies in its model repositories: {error.text} ({error.code}).",
-            "Look at /var/lib/gpuplan on the node; nothing is planned for these models until it can be read.",
+            f"Look at /var/lib/gpuplan on the node; nothing is planned for these models until it can be read.{more}",
             address=str(address),
         ),
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpuplan.kinds.repository.read import read
 from gpuplan.kinds.repository.wanted import WantedFile, wanted_model
 from gpuplan.kinds.room import Hands
 from gpuplan.model.change import Step, Verb
@@ -26,7 +25,9 @@ class Need:
 
 
 def foresee(steps: Sequence[Step], hands: Hands) -> None:
-    """Before the first step of a node: is there room for what all of them bring, with what they take away?
+    """Before the first step of a node: is there room for what all of them bring?
+
+    What they take away makes none: it serves until the new files are there, and goes last.
 
     Raises:
         Problem: there is not.
@@ -34,12 +35,9 @@ def foresee(steps: Sequence[Step], hands: Hands) -> None:
     switches = [step for step in steps if step.verb is Verb.UPDATE]
     if not switches:
         return
-    need = _need(switches, hands)
-    free = room(hands)
+    need, free = _need(switches, hands), room(hands)
     if free is not None and _exceeds(need, free):
-        gone = _taken_away([step for step in steps if step.verb is Verb.DELETE], hands)
-        if _exceeds(need, Need(free.bytes + gone.bytes, free.inodes + gone.inodes)):
-            raise Problem(no_room(hands.node, need, free))
+        raise Problem(no_room(hands.node, need, free, goes=len(switches) < len(steps)))
 
 
 def require_room(step: Step, hands: Hands) -> None:
@@ -61,8 +59,8 @@ def room(hands: Hands) -> Need | None:
     return Need(free, inodes if isinstance(inodes, int) else 1 << 62)
 
 
-def no_room(address: str, need: Need, free: Need | None) -> Diagnostic:
-    """The node's disk is too small."""
+def no_room(address: str, need: Need, free: Need | None, *, goes: bool = False) -> Diagnostic:
+    """The node's disk is too small; `goes` where something would be taken away afterwards."""
     where = "where the node keeps them (/var/lib/gpuplan)"
     if free is not None and free.bytes >= need.bytes and free.inodes < need.inodes:
         detail = f"{need.inodes:,} files and directories are to be made, and {free.inodes:,} inodes are free {where}."
@@ -70,6 +68,8 @@ def no_room(address: str, need: Need, free: Need | None) -> Diagnostic:
         have = "an unknown number of" if free is None else f"{free.bytes:,}"
         detail = f"{need.bytes:,} bytes are to be brought, and {have} bytes are free {where}."
     fix = "Make room on the node, or take models away from it."
+    if goes:
+        fix += " What is taken away goes only once the new files are there: apply that alone first."
     return Diagnostic("The node has no room for the model files", detail, fix, address=address)
 
 
@@ -83,27 +83,6 @@ def _need(switches: Sequence[Step], hands: Hands) -> Need:
     directories = sum(len({str(PurePosixPath(path).parent) for path in model.files}) + 2 for model in models)
     taken = sum(_blocks(files[digest].size - arrived) for digest, arrived in missing.items())
     return Need(taken, len(missing) + directories)
-
-
-def _taken_away(removals: Sequence[Step], hands: Hands) -> Need:
-    """What goes with the models that are removed; a content that another one keeps does not."""
-    there = read(hands.look("repository")).repositories
-    going: dict[str, int] = {}
-    staying: set[str] = set()
-    for container, models in there.items():
-        for model, files in models.items():
-            sizes = {file.sha256: file.size for file in files.values() if file.sha256}
-            if any(_removes(step, container, model) for step in removals):
-                going |= sizes
-            else:
-                staying |= sizes.keys()
-    sizes = {digest: size for digest, size in going.items() if digest not in staying}
-    return Need(sum(map(_blocks, sizes.values())), len(sizes))
-
-
-def _removes(step: Step, container: str, model: str) -> bool:
-    arguments: Mapping[str, object] = step.arguments
-    return arguments["container"] == container and arguments["model"] in (None, model)
 
 
 def _blocks(size: int) -> int:

@@ -99,7 +99,10 @@ class Hashes:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
+                before = state_of(os.fstat(descriptor))
                 write_all(descriptor, text.encode())
+                if before == self._seen or not before[1]:  # nobody else has written, so there is nothing to read again
+                    self._seen = state_of(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 

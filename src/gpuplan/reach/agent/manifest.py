@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from . import paths
 from .failure import Failure, explain
 from .files import walk
-from .generations import CURRENT, VERSIONS, content_of, target
+from .generations import CURRENT, VERSIONS, Generations, content_of, target
 from .hashes import Hashes
 from .repository import load_models
 from .world import World
@@ -27,9 +27,7 @@ def probe(world: World, plan: str) -> dict[str, object]:
     top = paths.repositories(world.root, plan)
     hashes = Hashes(world.root)
     hashes.refresh()
-    found = {name: _repository(os.path.join(top, name), hashes) for name in _names(top)}
-    hashes.save()
-    return {"repositories": found}
+    return {"repositories": {name: _repository(os.path.join(top, name), hashes) for name in _names(top)}}
 
 
 def _repository(here: str, hashes: Hashes) -> dict[str, object]:
@@ -57,7 +55,10 @@ def _model(here: str, name: str, hashes: Hashes) -> dict[str, object]:
     if not directory:
         return {"content": None, "files": {}}
     path = os.path.join(here, VERSIONS, directory)
-    return {"content": content_of(path), "files": dict(_files(path, hashes))}
+    found: dict[str, object] = {"content": content_of(path), "files": dict(_files(path, hashes))}
+    generations = Generations(here, name)
+    previous = generations.previous()
+    return {**found, "previous": generations.content(previous)} if previous else found
 
 
 def _files(top: str, hashes: Hashes) -> Iterator[tuple[str, dict[str, object]]]:
@@ -77,6 +78,7 @@ def _file(path: str, state: os.stat_result, config: bool, hashes: Hashes) -> dic
     if not stat.S_ISREG(state.st_mode):
         return {"odd": ODD.get(stat.S_IFMT(state.st_mode), "unknown")}
     found: dict[str, object] = {"size": state.st_size, "sha256": hashes.of(path, state)}
+    hashes.save()  # at once, so that a probe whose time is up has not read in vain: the next one goes on from there
     return {**found, **_text(path, state.st_size)} if config else found
 
 

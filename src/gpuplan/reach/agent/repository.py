@@ -85,9 +85,14 @@ class Repositories:
         return {}
 
     def load_at_start(self, plan: str, container: str, model: str, wanted: bool) -> dict[str, object]:
-        """Add a model to, or take it from, those that the server loads when it starts."""
+        """Add a model to, or take it from, those that the server loads when it starts.
+
+        Where there is no repository nothing is taken from it, and none is made for that.
+        """
         paths.checked_name(model, "model")
         here = paths.repository(self._root, plan, container)
+        if not wanted and not os.path.isdir(here):
+            return {"load_models": []}
         models = [each for each in load_models(here) if each != model] + [model] * wanted
         text = "".join("{}{}\n".format(FLAG, each) for each in sorted(models))
         make_directory(here, OPEN, self._root)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from gpuplan.kinds.model.smoke.form import Form, fits, form_of
 from gpuplan.kinds.model.smoke.layout import filled, layout_of
 from gpuplan.kinds.model.smoke.request import Request, request_for
 from gpuplan.kinds.model.smoke.values import generated
+from gpuplan.model.diagnostic import Problem
 
 NAMES = st.sampled_from(("a", "b", "c", "d"))
 KINDS = st.sampled_from(sorted({*DATATYPES, "STRING"} - {"BYTES"}))
@@ -90,3 +92,12 @@ def answered(form: Form, name: str) -> Output:
     tensor = form.outputs[name]
     shape = tuple(2 if size == -1 else size for size in form.full(tensor, 1))
     return Output(tensor.datatype.name, shape, generated("random", tensor.datatype, shape, name))
+
+
+def test_an_output_that_would_fill_the_memory_of_this_machine_is_not_asked_for() -> None:
+    output = {"name": "b", "data_type": "TYPE_FP32", "dims": [1 << 20, 1 << 12]}
+    form = form_of({"input": [{"name": "a", "data_type": "TYPE_FP32", "dims": [1]}], "output": [output]})
+    made = request_for("m", Asked(), form, nothing)
+    assert isinstance(made, Request)
+    with pytest.raises(Problem, match="17,179,869,184 bytes"):
+        layout_of(made)

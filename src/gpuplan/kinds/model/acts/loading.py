@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuplan.kinds.model import override
 from gpuplan.kinds.model.acts.unloading import take_out
-from gpuplan.kinds.model.failure import failed, hung
+from gpuplan.kinds.model.failure import failed, hides_cause, hung
 from gpuplan.kinds.model.log import Log
 from gpuplan.kinds.model.read import READY, Server
 from gpuplan.kinds.model.server import TritonServer
@@ -18,6 +18,8 @@ from gpuplan.model.diagnostic import ConnectionLost, Problem
 
 TELL = 5.0
 """Seconds between two words of progress."""
+LAG = 3.0
+"""Seconds until the engine has what a server wrote to its log before it answered."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Loading:
             take_out(self.step, self.hands, self.triton, self.wanted.model)
         found, refusal = self._ask(deadline)
         if not self._so(found):
-            raise Problem(failed(self.step, self.wanted, found, refusal, self._complaints(found)))
+            raise Problem(failed(self.step, self.wanted, found, refusal, self._complaints(found, refusal)))
         self.hands.say(f"{self.wanted.model} is READY")
 
     def _ask(self, deadline: float) -> tuple[Server, str]:
@@ -72,8 +74,14 @@ class Loading:
         self.under_way = True
         return Problem(hung(self.step, self.wanted, self._complaints(found)))
 
-    def _complaints(self, found: Server) -> tuple[str, ...]:
-        return self.log.errors(self.wanted.model, [name for name in found.index if name != self.wanted.model])
+    def _complaints(self, found: Server, refusal: str = "") -> tuple[str, ...]:
+        others = [name for name in found.index if name != self.wanted.model]
+        until = time.monotonic() + LAG
+        said = self.log.errors(self.wanted.model, others)
+        while not said and hides_cause(refusal) and time.monotonic() < until:
+            self.triton.pause()
+            said = self.log.errors(self.wanted.model, others)
+        return said
 
     def _progress(self) -> None:
         """A server of few threads may answer nobody while it loads: that is no news, and no end of the load."""

@@ -59,15 +59,17 @@ def _restored(loading: Loading, dependents: Sequence[Loading]) -> str:
 
 
 def _nothing_before(loading: Loading) -> str:
-    """A model that has not proved itself at its first load neither stays nor comes with the server's next start."""
-    if loading.step.verb is not Verb.CREATE:
-        return ""
+    """A model that loads and does not prove itself neither stays nor comes with the server's next start.
+
+    One that does not load is left on the list if it is there: it proved itself with these very files once, and what
+    keeps it out now, such as a GPU that is not back yet after a reboot, may have passed at the next start.
+    """
     model = loading.wanted.model
-    serves = bool(loading.triton.look(model).ready(model))
-    if serves:
-        take_out(loading.step, loading.hands, loading.triton, model)
+    if loading.step.verb is not Verb.CREATE or not loading.triton.look(model).ready(model):
+        return ""
+    take_out(loading.step, loading.hands, loading.triton, model)
     _unlisted(loading)
-    return "It was unloaded again." if serves else ""
+    return "It was unloaded again."
 
 
 def _still_out(dependents: Sequence[Loading]) -> Iterator[str]:

@@ -9,9 +9,12 @@ from math import prod
 from gpuplan.kinds.model.smoke.answer import Answer
 from gpuplan.kinds.model.smoke.datatypes import from_bytes, to_bytes
 from gpuplan.kinds.model.smoke.request import Request
+from gpuplan.model.diagnostic import Diagnostic, Problem
 
 ALIGNED = 256
 """Bytes to whose multiples tensors are moved up, as cudaMalloc does; the strictest that any backend asks for."""
+LARGEST = 1 << 30
+"""Bytes of a region: all of it is held here as well, and what one output takes a config alone may say."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,11 @@ class Layout:
 
 
 def layout_of(request: Request) -> Layout:
-    """The region that a request needs; at least one byte, since an empty one cannot be mapped."""
+    """The region that a request needs; at least one byte, since an empty one cannot be mapped.
+
+    Raises:
+        Problem: it would be larger than `LARGEST`.
+    """
     content = bytearray()
     inputs: dict[str, Slot] = {}
     for each in request.inputs:
@@ -45,8 +52,18 @@ def layout_of(request: Request) -> Layout:
         shape = request.form.full(tensor, request.batch)
         if tensor.datatype.size and -1 not in shape:
             outputs[name] = Slot(len(content), tensor.datatype.size * prod(shape))
+            if len(content) + outputs[name].size > LARGEST:
+                raise Problem(_too_large(request.model, name, outputs[name].size))
             content += bytes(outputs[name].size + -outputs[name].size % ALIGNED)
     return Layout(inputs, outputs, bytes(content) or bytes(ALIGNED))
+
+
+def _too_large(model: str, output: str, size: int) -> Diagnostic:
+    return Diagnostic(
+        "A request is too large for shared memory",
+        f"The output {output} of {model} takes {size:,} bytes, and {LARGEST >> 20} MiB is all that is asked for.",
+        "Write shared_memory: none, or a smaller batch.",
+    )
 
 
 def filled(answer: Answer, layout: Layout, request: Request, region: bytes) -> Answer:
