@@ -12,11 +12,12 @@ from gpuplan.kinds.container.podman import as_docker, is_podman, names
 from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
+from gpuplan.kinds.ground.labels import ASIDE
 from gpuplan.kinds.ground.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.model.snapshot import ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 
-OLD, NEW, FAILED = ".gpuplan-old", ".gpuplan-new", ".gpuplan-failed"
+OLD, NEW, FAILED = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
 """Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64el": "ppc64le"}
 """Names of the kernel for what images name otherwise."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpuplan.kinds.container.acts.faults import post_update, told
+from gpuplan.kinds.container.acts.faults import Engine, post_update, told
 from gpuplan.kinds.container.read import FAILED, OLD, leftover
 from gpuplan.kinds.container.replacing import EXIT_TIMEOUT, MARGIN
 from gpuplan.kinds.ground.devices import read_gpus, requested
-from gpuplan.kinds.ground.docker import Live, live
+from gpuplan.kinds.ground.docker import Live, is_copy, live
 from gpuplan.kinds.ground.labels import NAME, PLAN, TRITON
 from gpuplan.kinds.ground.raw import mapping
 from gpuplan.kinds.room import Hands
@@ -30,7 +30,8 @@ def of_ours(address: Address, hands: Hands) -> tuple[Live, ...]:
     filters = {"label": [f"{PLAN}={hands.plan}", f"{NAME}={address.name}"]}
     with told(str(address), "listing containers"):
         listed = engine.containers(all=True, filters=filters)
-        return tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
+        found = [live(mapping(engine.inspect_container(each["Id"]))) for each in listed]
+    return tuple(each for each in found if not _copied(each, address, hands))
 
 
 def named(name: str, address: Address, hands: Hands) -> Live | None:
@@ -123,6 +124,20 @@ def rename(container: Live, name: str, address: Address, hands: Hands) -> None:
     """Give a container another name."""
     with told(str(address), f"renaming {container.name} to {name}"):
         hands.docker().rename(container.id, name)
+
+
+def _copied(found: Live, address: Address, hands: Hands) -> bool:
+    """True for what somebody made of an image of a container of ours; what has a name of ours is not asked about."""
+    from docker.errors import ImageNotFound
+
+    if found.name == address.name or leftover(found):
+        return False
+    with told(str(address), f"looking at the image of {found.name}"):
+        engine: Engine = hands.docker()
+        try:
+            return is_copy(found, mapping(mapping(engine.inspect_image(found.image_id)).get("Config")))
+        except ImageNotFound:
+            return False
 
 
 def _come_back(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
