@@ -73,10 +73,12 @@ def follow(
     if disturbance is None and not fields and not forced:
         return None
     if forced or disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
-        holds = held(live, observed, circumstances)
+        beside = tuple(each for each in extra if each.busy)
+        holds = [address for each in (live, *beside) for address in held(each, observed, circumstances)]
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
-        change = _replaced(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbance)
+        wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
+        change = _replaced(wanted, live, fields, reasons, disturbance)
         asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
         pending = (found.pending or asked) and not (extra or disturbance)
         return replace(change, origin=Origin.PENDING) if pending else change
@@ -139,8 +141,10 @@ def _replaced(
     follows = disturbance is not None and all(change.path in ("gpus", "state") for change in fields)
     stops = disturbance is not None or not _takes_over(wanted, live)
     why = [*reasons, *([disturbance[1]] if disturbance else []), *_how(wanted, live, stops)]
+    running = [each for each in (live, *wanted.beside) if each.busy]
+    held = [port for each in running for port in held_ports(each)]
     steps = (
-        (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
+        (*([stop_step(wanted, live, held)] if running else []), replace_step(wanted))
         if stops
         else (take_over_step(wanted, held_ports(live)),)
     )
@@ -149,7 +153,7 @@ def _replaced(
         Action.REPLACE,
         fields,
         reasons=tuple(dict.fromkeys(why)),
-        interrupts=(f"container {name} stops",) if stops and live.status == "running" else (),
+        interrupts=(f"container {name} stops",) if stops and any(each.status == "running" for each in running) else (),
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=disturbance[0] if disturbance and follows else None,
         steps=steps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gpuplan.kinds.container.acts.faults import Engine, post_update, told
 from gpuplan.kinds.container.read import FAILED, OLD, leftover
@@ -141,14 +141,19 @@ def _copied(found: Live, address: Address, hands: Hands) -> bool:
 
 
 def _come_back(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
-    """The new one goes aside, stopped, and the one before comes back where it still can run."""
-    try:
+    """The new one goes aside, stopped; the one before comes back where it still can run, whatever became of that."""
+
+    def aside() -> tuple[Diagnostic, ...]:
         new = named(address.name, address, hands)
-        if before is not None and new is not None and new.id == before.id:
-            new = None
-        return (*set_aside(new, address, hands), *(_restore(before, address, hands) if before else ()))
-    except Problem as problem:
-        return problem.diagnostics
+        return () if before is not None and new is not None and new.id == before.id else set_aside(new, address, hands)
+
+    said: list[Diagnostic] = []
+    for act in (aside, lambda: _restore(before, address, hands) if before else ()):
+        try:
+            said.extend(act())
+        except Problem as problem:
+            said.extend(problem.diagnostics)
+    return tuple(said)
 
 
 def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
@@ -163,7 +168,7 @@ def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnos
         discard(new, address, hands)
         return ()
     halt(new, address, hands)
-    with told(str(address), f"setting {new.name} aside"):
+    with suppress(Problem), told(str(address), f"setting {new.name} aside"):  # what counts is that the name is free
         post_update(hands.docker(), new.id, _NEVER)
     older = named(address.name + FAILED, address, hands)
     if older is not None and older.plan == hands.plan:
