@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.kinds.container.access import read_access
@@ -19,6 +19,8 @@ from gpuplan.model.value import JsonObject
 
 OLD, NEW, FAILED = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
 """Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""
+_SHORT = 12
+"""Characters of an id that docker shows."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64el": "ppc64le"}
 """Names of the kernel for what images name otherwise."""
 
@@ -68,7 +70,7 @@ class Observed:
     registry: Mapping[str, Said] = field(default_factory=dict)
     """Image as the plan file names it → what its registry says of it, for those that the plan file has asked."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """Id of each network of the node → its name; empty where the engine was not asked for them."""
+    """Id of each network of the node, whole and as the engine shortens it → its name; empty where it was not asked."""
     engine: Engine = field(default_factory=Engine)
     default_runtime: str = "runc"
     toolkit: Toolkit = field(default_factory=Toolkit)
@@ -103,9 +105,7 @@ def read(snapshot: Snapshot) -> Observed:
             gpus=gpus,
             registry=_registry(snapshot),
             memory=devices(snapshot),
-            networks={
-                str(each.get("Id") or ""): str(each.get("Name") or "") for each in mappings(value.get("networks"))
-            },
+            networks=dict(_networks(value)),
             engine=_engine(mapping(value.get("info"))),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
@@ -120,6 +120,12 @@ def read(snapshot: Snapshot) -> Observed:
 def leftover(live: Live) -> bool:
     """True for what an interrupted or failed replacement left."""
     return live.name.endswith((OLD, NEW, FAILED))
+
+
+def _networks(value: JsonObject) -> Iterator[tuple[str, str]]:
+    for each in mappings(value.get("networks")):
+        identity, name = str(each.get("Id") or ""), str(each.get("Name") or "")
+        yield from ((identity, name), (identity[:_SHORT], name))
 
 
 def _engine(info: JsonObject) -> Engine:
