@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +17,7 @@ from gpuplan.model.changeset import NodeChanges
 from gpuplan.model.diagnostic import Problem
 from gpuplan.model.resource import Desired
 from gpuplan.model.value import Later
-from tests.kinds.container.bench import PLAN, Bench
+from tests.kinds.container.bench import Bench
 
 STAYS = ("sleep", "500")
 ENDS = ("sh", "-c", "exit 3")
@@ -359,26 +355,3 @@ def test_ready(real: Bench, ready: Readiness, ports: dict[str, tuple[str, ...]])
     command = ("httpd", "-f", "-p", "8080", "-h", "/bin")
     real.apply(real.want("web", spec(real, command=command, ready=ready, ports=ports)))
     assert real.names() == {"web": "running"}
-
-
-def test_what_somebody_made_of_an_image_of_ours_stays(bench: Bench, tmp_path: Path) -> None:
-    """`docker commit` keeps the labels, and what is made of such an image has them."""
-    owner = {"gpuplan.plan": PLAN, "gpuplan.name": "web", "gpuplan.digest": "d1"}
-    committed = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []},
-                            "config": {"Labels": owner, "Cmd": ["/none"]}}).encode()  # fmt: skip
-    with tarfile.open(tmp_path / "debug.tar", "w") as archive:
-        manifest = json.dumps([{"Config": "c.json", "RepoTags": ["debug:1"], "Layers": []}]).encode()
-        for name, content in (("c.json", committed), ("manifest.json", manifest)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    list(bench.engine.load_image((tmp_path / "debug.tar").read_bytes()))
-    bench.apply(bench.want("web", spec(bench)))
-    bench.engine.create_container("debug:1", command=["/none"], name="look")
-    assert bench.apply(bench.want("web", spec(bench, labels={"a": "b"}))) == [
-        "stop container web",
-        "replace container web",
-    ]
-    assert set(bench.names()) == {"web", "look"}
-    bench.apply()
-    assert list(bench.names()) == ["look"]

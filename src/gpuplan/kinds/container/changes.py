@@ -25,6 +25,7 @@ from gpuplan.kinds.container.steps import (
 from gpuplan.kinds.container.strangers import held_ports
 from gpuplan.kinds.container.tags import moved
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import whole
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Origin, Step
 from gpuplan.model.resource import Circumstances
@@ -32,7 +33,8 @@ from gpuplan.model.value import Later
 
 _LIVE = frozenset({"restart", "memory", "cpus"})
 """What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_IN_PLACE = frozenset({"state", "name", "leftover"}) | _LIVE
+_UPDATED = _LIVE | {"name"}
+_IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
 def create(wanted: Wanted) -> Change:
@@ -72,7 +74,7 @@ def follow(
     forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
     if disturbance is None and not fields and not forced:
         return None
-    if forced or disturbance is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
+    if forced or disturbance is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
         beside = tuple(each for each in extra if each.busy)
         holds = [address for each in (live, *beside) for address in held(each, observed, circumstances)]
         fields = (*_newer_image(wanted, live, observed), *fields)
@@ -109,6 +111,16 @@ def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldC
         return ()
     before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
     return (FieldChange("image", before, after),)
+
+
+def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
+    """True where the engine makes all of it so on the container that is there.
+
+    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer).
+    """
+    quota = any(whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod"))
+    refused = quota and wanted.spec.cpus is not None and any(change.path in _UPDATED for change in fields)
+    return not refused and all(map(_in_place, fields))
 
 
 def _in_place(change: FieldChange) -> bool:
@@ -179,7 +191,7 @@ def _updated(
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []
-    if paths & (_LIVE | {"name"}):
+    if paths & _UPDATED:
         steps.append(update_step(wanted, live))
     if "state" in paths:
         steps.append(start_step(wanted))
