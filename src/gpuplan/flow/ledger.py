@@ -46,10 +46,11 @@ class Ledger:
 
     def seal(self, *texts: str) -> str:
         """The keyed digest of a secret, by a key that only the record on the node holds; it is written there first."""
-        if not self.record.key:
-            self.record = replace(self.record, key=random.token_hex(32))
-            self.write()
-        return keyed_digest(self.record.key, *texts)
+        with self._turn:
+            if not self.record.key:
+                self.record = replace(self.record, key=random.token_hex(32))
+                self.write()
+            return keyed_digest(self.record.key, *texts)
 
     def applied(self, desired: Desired) -> None:
         """A resource is now as desired."""
