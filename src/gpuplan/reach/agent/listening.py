@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .processes import open_files
+
 TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
 """File below /proc/net, and the protocol as Docker names it."""
 LISTENS = {"tcp": "0A", "udp": "07"}
@@ -65,21 +67,7 @@ def _owners(inodes: set[str], proc: str) -> dict[str, int]:
     for name in sorted((each for each in os.listdir(proc) if each.isdigit()), key=int):
         if len(found) == len(inodes):
             break
-        for inode in _sockets(os.path.join(proc, name, "fd")):
-            if inode in inodes:
-                found.setdefault(inode, int(name))
+        for match in open_files(os.path.join(proc, name, "fd"), SOCKET):
+            if match.group(1) in inodes:
+                found.setdefault(match.group(1), int(name))
     return found
-
-
-def _sockets(directory: str) -> Iterator[str]:
-    try:
-        descriptors = os.listdir(directory)
-    except OSError:  # the process ended, or is somebody else's
-        return
-    for descriptor in descriptors:
-        try:
-            match = SOCKET.match(os.readlink(os.path.join(directory, descriptor)))
-        except OSError:
-            continue
-        if match:
-            yield match.group(1)
