@@ -98,6 +98,9 @@ def _probes(stated: Container) -> Iterator[Objection]:
 
 def _deadlines(stated: Container) -> Iterator[Objection]:
     ready = stated.ready
+    if stated.triton is None and ready.interval >= (least := TIMEOUT if ready.timeout is None else ready.timeout) > 0:
+        detail = f"The next look is after {ready.interval:g} s, and it has {least:g} s to be ready."
+        yield Objection("ready.interval", "There is only one look", detail, "Look more often, or raise timeout:.")
     if ready.boot is None:
         return
     if stated.triton is not None:

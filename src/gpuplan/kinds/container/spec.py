@@ -29,6 +29,7 @@ from gpuplan.model.resource import Desired
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
 """Every image reference, and little else (distribution reference grammar): none with an empty part."""
+_HTTP = re.compile(r"\d{1,5}(/[!-~]*)?", re.ASCII)
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
@@ -142,10 +143,14 @@ def _refuse(told: _Told) -> None:
     if stated.memory and (stated.shm_size or 0) > stated.memory:
         detail = "What lies in shared memory counts as memory, so the container is killed before it is full."
         told.fault("shm_size", "More shared memory than memory", detail, "Give it more memory.", Severity.WARNING)
-    if stated.ready.http and not re.fullmatch(r"\d{1,5}(/[!-~]*)?", stated.ready.http):
+    if stated.ready.http and not (_HTTP.fullmatch(stated.ready.http) and _port(stated.ready.http) in range(1, 65536)):
         told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
     for each in objections(told.plan, told.placed):
         told.fault(each.key, each.summary, each.detail, each.fix, each.severity)
+
+
+def _port(probe: str) -> int:
+    return int(probe.partition("/")[0])
 
 
 def _image(told: _Told) -> str:
