@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.intent.expand import Placed, models_on
@@ -82,6 +82,7 @@ def objections(plan: PlanFile, placed: Placed) -> Iterator[Objection]:
     yield from _stopping(stated)
     if stated.update == "start-first":
         yield from _start_first(plan, stated)
+        yield from _found_too_early(placed)
 
 
 def _probes(stated: Container) -> Iterator[Objection]:
@@ -145,6 +146,20 @@ def _start_first(plan: PlanFile, stated: Container) -> Iterator[Objection]:
             detail = f"compute_mode: exclusive_process lets one process at a time compute on {name}."
             fix = f"State update: stop-first, or compute_mode: default for {name}."
             yield Objection("update", _START_FIRST, detail, fix)
+
+
+def _found_too_early(placed: Placed) -> Iterator[Objection]:
+    """An engine lets a host name lead to its container on every network, from the start (moby, updateNetworkConfig)."""
+    stated, aliases = placed.container, set[str]()
+    if isinstance(stated.networks, Mapping):
+        aliases = {alias for attachment in stated.networks.values() for alias in attachment.aliases}
+    named = stated.networks or stated.network not in (None, "", "bridge", "default", "host", "none")
+    if named and stated.hostname in {placed.name, *aliases}:
+        detail = (
+            f"Its host name {stated.hostname} is a name that clients find it by, and leads to the new one before it is "
+            "ready."
+        )
+        yield Objection("hostname", _START_FIRST, detail, "Leave hostname: out, or give it another one.")
 
 
 def _fixed_ports(stated: Container) -> tuple[str, ...]:
