@@ -140,7 +140,12 @@ def _refuse(told: _Told) -> None:
         detail = "What lies in shared memory counts as memory, so the container is killed before it is full."
         told.fault("shm_size", "More shared memory than memory", detail, "Give it more memory.", Severity.WARNING)
     if stated.ready.http and not (_HTTP.fullmatch(stated.ready.http) and _port(stated.ready.http) in range(1, 65536)):
-        told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
+        told.fault(
+            "ready.http",
+            "A readiness probe is not understood",
+            f"{stated.ready.http!r} is not PORT/PATH.",
+            "Write 8080/health: a port inside the container, and a path.",
+        )
     for each in objections(told.plan, told.placed):
         told.fault(each.key, each.summary, each.detail, each.fix, each.severity)
 
