@@ -96,6 +96,8 @@ def start(making: Making) -> None:
 def prove(making: Making) -> None:
     """Wait until the container that stands serves, where a run was cut off that would have waited for that.
 
+    One that runs beside the one before had every model READY when it was given the name.
+
     Raises:
         Problem: it does not; the one before is back.
     """
@@ -103,7 +105,7 @@ def prove(making: Making) -> None:
     stands, before = (named(name, address, hands) for name in (making.name, making.name + OLD))
     if stands is not None and before is not None:
         with kept(before, address, hands):
-            wait_ready(stands.id, address, making.spec, hands, takes_over=True)
+            wait_ready(stands.id, address, making.spec, hands, takes_over=not before.busy)
 
 
 def update(container: str, making: Making) -> None:
