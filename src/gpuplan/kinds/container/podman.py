@@ -13,6 +13,8 @@ _LOCAL = "localhost/"
 """What it puts before the name of an image without a registry."""
 _OWN = ("container=podman", "container=oci", "TERM=xterm")
 """Variables that it gives each container beside those that are stated; the host name is another."""
+_OF_MOUNTS = ("rbind", "nosuid", "nodev")
+"""Options that it writes down of each mount, or of each named volume, and that nobody can state."""
 
 
 def is_podman(version: JsonObject) -> bool:
@@ -33,9 +35,17 @@ def as_docker(live: Live) -> Live:
     for key, plain in (("PidMode", "private"), ("Runtime", "oci")):
         if host.get(key) == plain:
             host[key] = ""
+    host["Binds"] = [_bind(bind) for bind in texts(host.get("Binds"))]
     return replace(
         live,
         image=live.image.removeprefix(_LOCAL),
         config={**live.config, "Env": env, "Image": live.image.removeprefix(_LOCAL)},
         host_config=mapping(host),
     )
+
+
+def _bind(bind: str) -> str:
+    source, _, rest = bind.partition(":")
+    target, _, options = rest.partition(":")
+    stated = ",".join(option for option in options.split(",") if option not in _OF_MOUNTS)
+    return ":".join(filter(None, (source, target, stated)))
