@@ -68,21 +68,29 @@ def containers(probe: Json) -> tuple[Live, ...]:
     """
     value = as_object(probe)
     found = (live(as_object(each)) for each in as_list(value["containers"]))
-    configs = {str(each.get("Id")): mapping(each.get("Config")) for each in mappings(value.get("images"))}
-    told = (replace(each, copied=is_copy(each, configs.get(each.image_id, {}))) for each in found)
+    brought = image_labels(value)
+    told = (replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found)
     return tuple(sorted(told, key=lambda each: each.name))
 
 
-def is_copy(found: Live, image: JsonObject) -> bool:
+def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
+    """The labels of each image of a docker probe's value, by its id."""
+    return {
+        str(each.get("Id")): mapping(mapping(each.get("Config")).get("Labels"))
+        for each in mappings(probe.get("images"))
+    }
+
+
+def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
     """True for what somebody made of an image that `docker commit` had made of a container of ours.
 
-    Such an image hands the labels on. A container of ours has those of its own spec, and a name of ours unless somebody
-    gave it another.
+    Such an image hands the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
+    unless somebody gave it another.
     """
-    brought = mapping(image.get("Labels"))
-    own = brought.get(NAME) and all(found.labels.get(name) == brought.get(name) for name in (PLAN, NAME, DIGEST))
-    role = str(brought.get(NAME))
-    return bool(own) and found.name != role and not found.name.startswith(role + ASIDE)
+    role = brought.get(NAME)
+    if not isinstance(role, str) or name == role or name.startswith(role + ASIDE):
+        return False
+    return all(labels.get(label) == brought.get(label) for label in (PLAN, NAME, DIGEST))
 
 
 def live(raw: JsonObject) -> Live:

@@ -135,7 +135,8 @@ def _copied(found: Live, address: Address, hands: Hands) -> bool:
     with told(str(address), f"looking at the image of {found.name}"):
         engine: Engine = hands.docker()
         try:
-            return is_copy(found, mapping(mapping(engine.inspect_image(found.image_id)).get("Config")))
+            image = mapping(engine.inspect_image(found.image_id)["Config"])
+            return is_copy(found.name, found.labels, mapping(image.get("Labels")))
         except ImageNotFound:
             return False
 
