@@ -15,6 +15,8 @@ TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
 LISTENS = {"tcp": "0A", "udp": "07"}
 """State of a socket that takes what comes: TCP_LISTEN, and for UDP TCP_CLOSE, as the kernel writes it."""
 SOCKET = re.compile(r"socket:\[(\d+)\]\Z")
+KERNEL = frozenset("0")
+"""The inode of a socket of the kernel's own, such as NFS has: no process has it, so that none is looked for."""
 MOST = 4096
 """So many ports are told at most."""
 
@@ -25,7 +27,7 @@ def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> 
     A UDP socket that is connected belongs to a client, and is not told.
     """
     sockets = [found for table, protocol in TABLES for found in _table(os.path.join(proc, "net", table), protocol)]
-    owners = _owners({inode for inode, _ in sockets}, proc)
+    owners = _owners({inode for inode, _ in sockets} - KERNEL, proc)
     told: dict[tuple[object, ...], dict[str, object]] = {}
     for inode, found in sockets:
         pid = owners.get(inode)
