@@ -116,10 +116,16 @@ def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldC
 def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
     """True where the engine makes all of it so on the container that is there.
 
-    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer).
+    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
+    its own CPUs as a quota, too.
     """
-    quota = any(whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod"))
-    refused = quota and wanted.spec.cpus is not None and any(change.path in _UPDATED for change in fields)
+    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
+    refused = (
+        (quota or period)
+        and not cpus
+        and wanted.spec.cpus is not None
+        and any(change.path in _UPDATED for change in fields)
+    )
     return not refused and all(map(_in_place, fields))
 
 
