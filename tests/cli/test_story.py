@@ -103,6 +103,12 @@ def test_a_target_that_matches_nothing_is_told(command: Command) -> None:
     assert "as the plan file says" not in ran.out
 
 
+def test_only_containers_are_replaced(command: Command) -> None:
+    ran = command("plan", *ON_NODES, "--replace", "gpu-a1/gpu/*")
+    assert (ran.code, "No container of the plan file" in " ".join(ran.err.split())) == (64, True)
+    assert command("plan", *ON_NODES, "--replace", "gpu-a1/container/*").code == 0
+
+
 def test_on_a_terminal_it_asks_and_shows_progress(tmp_path: Path) -> None:
     primary, secondary = pty.openpty()
     process = subprocess.Popen(

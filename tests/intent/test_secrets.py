@@ -128,9 +128,12 @@ def test_a_command_that_fails_is_told_without_what_it_said(command: str, told: s
 
 
 def test_a_command_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reveal_one("${cmd:sh -c 'sleep 60 & echo of-an-agent'}", tmp_path) == "of-an-agent"
     monkeypatch.setattr(secretcommand, "PATIENCE", 0.2)
     with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
         reveal_one("${cmd:sleep 60}", tmp_path)
+    with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
+        reveal_one("${cmd:sh -c 'while echo; do sleep 0.01; done'}", tmp_path)
     with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
         reveal_one("${cmd:sh -c 'exec >&-; sleep 60'}", tmp_path)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuplan.reach.agent.access import has_gpus
 from gpuplan.reach.agent.failure import Failure
-from gpuplan.reach.agent.grants import Node, allows, group_of
+from gpuplan.reach.agent.grants import Node, allows, enter, group_of
 from gpuplan.reach.agent.installed import char_links
 
 CONTROL = Node("nvidiactl", "/dev/nvidiactl", 195, 255)
@@ -87,3 +87,11 @@ def test_who_is_asked(container: dict[str, Any], asked: bool) -> None:
 def test_links_are_of_no_account_where_there_is_no_gpu(tmp_path: Path) -> None:
     (tmp_path / "nvidiactl").write_text("not a device")
     assert char_links(str(tmp_path)) is None
+
+
+def test_one_whose_group_is_gone_hides_no_other(tmp_path: Path) -> None:
+    files = [Node("null", "/dev/null", 1, 3)]
+    gone, there = str(tmp_path / "gone" / "cgroup.procs"), str(tmp_path / "cgroup.procs")
+    first, second = enter([(gone, files), (there, files)], str(tmp_path / "home"))
+    assert "No such file" in str(first)
+    assert second == {"/dev/null": True}

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gpuplan.reach.agent import processes
 from gpuplan.reach.agent.listening import listening
 from gpuplan.reach.agent.world import World
 
@@ -57,6 +62,20 @@ def test_who_listens_where(tmp_path: Path) -> None:
         "name": "process-77",
         "container": "c" * 64,
     }
+
+
+def test_nobody_is_looked_for_that_has_a_socket_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def seen(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        looked.append(Path(directory).parent.name)
+        return processes.open_files(directory, form)
+
+    monkeypatch.setattr("gpuplan.reach.agent.listening.open_files", seen)
+    tables = {"tcp": row("00000000:0801", "0A", 0) + row("00000000:1F90", "0A", 11)}
+    found = listening(about, proc(tmp_path, tables, {5: 11, 77: 12}))
+    assert {each["port"]: each["pid"] for each in found} == {2049: None, 8080: 5}
+    assert looked == ["5"]
 
 
 def test_a_socket_of_this_process() -> None:

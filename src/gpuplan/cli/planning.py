@@ -42,9 +42,9 @@ def make(
             destroy=destroy,
             listen=listen,
         )
-    if idle := [
-        _idle_target(target) for target in (*(targets or ()), *(anew or ())) if not _means_something(target, made)
-    ]:
+    idle = [_idle_target(target, "resource") for target in targets or () if not _means_something(target, made)]
+    idle += [_idle_target(each, "container") for each in anew or () if not _means_something(each, made, "container")]
+    if idle:
         raise Problem(idle, Exit.USAGE)
     return made
 
@@ -79,15 +79,15 @@ def addressed(unknown: Unknown) -> Diagnostic:
     return diagnostic if diagnostic.address else replace(diagnostic, address=str(unknown.address))
 
 
-def _means_something(target: str, made: ChangeSet) -> bool:
+def _means_something(target: str, made: ChangeSet, kind: str = "") -> bool:
     addresses = {each.address for node in made.nodes for each in node.desired}
     addresses |= {each.address for node in made.nodes for each in node.changes}
-    return any(fnmatchcase(str(address), target) for address in addresses)
+    return any(fnmatchcase(str(address), target) for address in addresses if kind in ("", address.kind))
 
 
-def _idle_target(target: str) -> Diagnostic:
+def _idle_target(target: str, what: str) -> Diagnostic:
     return Diagnostic(
         "A target matches nothing",
-        f"No resource of the plan file has an address that matches “{target}”.",
+        f"No {what} of the plan file has an address that matches “{target}”.",
         "An address is node/kind/name, such as gpu-a1/container/*.",
     )

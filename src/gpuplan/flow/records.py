@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuplan.kinds.ground.labels import NAME, PLAN
+from gpuplan.kinds.ground.docker import containers
 from gpuplan.model.address import Address, parse_address
 from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.model.record import Record, Recorded
@@ -35,11 +35,12 @@ def read_record(snapshot: Snapshot, plan: str) -> Record:
 
 def lost_record(snapshot: Snapshot, record: Record) -> Diagnostic | None:
     """Word of a node that has containers of the plan file and no record of it: somebody removed the record."""
-    docker = snapshot.probe("docker").value
-    containers = docker.get("containers") if isinstance(docker, Mapping) else None
-    if not record.empty or not isinstance(containers, list):
+    if not record.empty or snapshot.probe("docker").error is not None:
         return None
-    names = sorted(name for each in containers if (name := _owned_name(each, record.plan)))
+    try:
+        names = sorted(each.role for each in containers(snapshot.probe("docker").value) if each.plan == record.plan)
+    except (KeyError, TypeError, ValueError):
+        return None  # told by the rooms that read containers
     if not names:
         return None
     return Diagnostic(
@@ -110,11 +111,3 @@ def _unreadable(node: str, why: str) -> Diagnostic:
         "an apply then takes over what fits the plan file, but not how the GPUs were found.",
         address=node,
     )
-
-
-def _owned_name(container: Json, plan: str) -> str:
-    config = container.get("Config") if isinstance(container, Mapping) else None
-    labels = config.get("Labels") if isinstance(config, Mapping) else None
-    if not isinstance(labels, Mapping) or labels.get(PLAN) != plan:
-        return ""
-    return str(labels.get(NAME) or "")

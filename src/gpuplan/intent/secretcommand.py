@@ -13,6 +13,8 @@ from pathlib import Path
 PATIENCE = 60.0
 """Seconds that a command may take, a passphrase that it asks for included."""
 _PIECE = 65536
+_LOOK = 0.05
+"""Seconds after which it is seen that the process has ended."""
 
 
 def output(command: str, base_dir: Path, environ: Mapping[str, str], longest: int) -> bytes:
@@ -65,7 +67,7 @@ def _words(command: str) -> list[str]:
 def _read(process: subprocess.Popen[bytes], longest: int) -> bytes:
     """Until it ends, or one byte more than is allowed; raises TimeoutError.
 
-    A program that it left behind may keep the pipe open, so that the end of the process is waited for as well.
+    A program that it left behind may keep the pipe open, so that nothing more is waited for once it has ended itself.
     """
     if process.stdout is None:
         raise ValueError("standard output is no pipe")
@@ -74,8 +76,13 @@ def _read(process: subprocess.Popen[bytes], longest: int) -> bytes:
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while len(said) <= longest:
-            if not selector.select(max(0.0, until - time.monotonic())):
+            if time.monotonic() >= until:
                 raise TimeoutError
+            ended = process.poll() is not None
+            if not selector.select(0.0 if ended else _LOOK):
+                if ended:
+                    return bytes(said)
+                continue
             piece = os.read(process.stdout.fileno(), _PIECE)
             if not piece:
                 return bytes(said)

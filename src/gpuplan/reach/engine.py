@@ -107,7 +107,8 @@ class _Adapter(requests.adapters.HTTPAdapter):
                 _ = response.content  # read here, so that an answer that breaks off is told here
             return response
         except requests.RequestException as error:
-            why = f"no word for {PATIENCE} s" if isinstance(error, requests.Timeout) else "it ended the connection"
+            waited = f"no word for {options.get('timeout') or PATIENCE:g} s"
+            why = waited if isinstance(error, requests.Timeout) else "it ended the connection"
             detail = f"{request.method} {request.path_url}: {why}."
             fix = "Look at the engine there (systemctl status docker), then run plan again."
             raise Problem(

@@ -319,11 +319,12 @@ def _process(stated: Mapping[str, Any]) -> JsonObject:
 
 
 def _inspect(stated: Mapping[str, Any]) -> JsonObject:
+    owner = {"gpuplan.plan": stated["plan"], "gpuplan.name": stated["name"]} if "plan" in stated else None
     request = {"Driver": "nvidia", "Count": -1 if stated.get("every") else 0, "DeviceIDs": stated.get("devices")}
     return {
         "Id": stated["id"],
         "Name": f"/{stated['name']}",
         "State": {"Running": stated.get("running", True)},
-        "Config": {"Labels": {"gpuplan.plan": stated["plan"]} if "plan" in stated else None},
+        "Config": {"Labels": owner},
         "HostConfig": {"DeviceRequests": [request] if "devices" in stated or "every" in stated else None},
     }

@@ -9,6 +9,7 @@ import pytest
 
 from gpuplan.kinds.gpu.diff import diff
 from gpuplan.kinds.gpu.read import read
+from gpuplan.kinds.ground.raw import mapping, mappings
 from gpuplan.model.record import Record
 from gpuplan.model.resource import Circumstances
 from gpuplan.model.snapshot import Probe, Snapshot
@@ -83,3 +84,15 @@ def test_the_first_gpus_by_their_number() -> None:
 
 def test_no_request_is_none() -> None:
     assert busy({}, {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}) == []
+
+
+@pytest.mark.parametrize("labels", [{"gpuplan.plan": "prod"}, {"gpuplan.plan": "prod", "gpuplan.name": "web"}])
+def test_a_container_that_only_has_our_labels_is_a_stranger(labels: dict[str, str]) -> None:
+    """One label is nobody's of ours; both may be those of an image that somebody made of one of ours."""
+    host_config, config = WAYS[next(iter(WAYS))]
+    seen = looked(host_config, {**config, "Labels": labels})
+    told = {**mapping(seen.probe("docker").value), "images": [{"Id": "sha256:1", "Config": {"Labels": labels}}]}
+    told["containers"] = [{**each, "Image": "sha256:1"} for each in mappings(told["containers"])]
+    observed = read(replace(seen, probes={**seen.probes, "docker": Probe(told)}))
+    found = diff(wishes(CUT), observed, Circumstances("n", "prod", Record("prod")))
+    assert "busy-slice" in [each.guard for each in found.unmanaged]

@@ -30,7 +30,6 @@ def check_container(plan: PlanFile, name: str, container: Container) -> Iterator
         detail = f"{name} has no triton: section, and http, grpc and metrics are ports of a model server."
         fix = 'Add triton: {}, or write Docker\'s own form, such as ["8080:80"].'
         yield Diagnostic("Ports of a model server", detail, fix, plan.where(*path, "ports"))
-    yield from _ready(plan, name, container)
     yield from _labels_and_env(plan, name, container)
 
 
@@ -83,17 +82,6 @@ def _server(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnos
             detail = f"{name} states {key}, and gpuplan writes the command of a model server itself."
             fix = "Put Triton's options under triton.flags, or remove triton:."
             yield Diagnostic("A model server has its own command", detail, fix, plan.where("containers", name, key))
-
-
-def _ready(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
-    probes = [key for key in ("http", "tcp", "exec") if getattr(container.ready, key) is not None]
-    where = plan.where("containers", name, "ready")
-    if container.triton is not None and probes:
-        detail = f"{name} is a model server: it is ready when it is live and answers with its metadata."
-        yield Diagnostic("A probe is not needed", detail, f"Remove {', '.join(probes)}.", where)
-    elif len(probes) > 1:
-        detail = f"{name} states {', '.join(probes)}; one probe decides."
-        yield Diagnostic("More than one probe", detail, "Keep one of http, tcp, exec.", where)
 
 
 def _gpus(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:

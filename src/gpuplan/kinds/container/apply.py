@@ -8,7 +8,7 @@ from gpuplan.kinds.container.acts.beside import take_over
 from gpuplan.kinds.container.acts.bring import bring, take_away
 from gpuplan.kinds.container.acts.cdi import regenerate
 from gpuplan.kinds.container.acts.drain import drain
-from gpuplan.kinds.container.acts.lifecycle import Making, make, remove, start, update
+from gpuplan.kinds.container.acts.lifecycle import Making, make, prove, remove, start, update
 from gpuplan.kinds.container.acts.standing import discard, halt, named
 from gpuplan.kinds.container.images import Wish
 from gpuplan.kinds.container.read import OLD
@@ -48,15 +48,15 @@ def _take_away(step: Step, hands: Hands) -> Memory:
 
 
 def _stop(step: Step, hands: Hands) -> Memory:
-    container = str(step.arguments["id"])
     _begin(str(step.arguments.get("adopts", "")), step.address, hands)
-    if (found := named(container, step.address, hands)) is not None:
-        drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, hands)
-        halt(found, step.address, hands)
-    after = named(container, step.address, hands)
-    if after is not None and after.busy:
-        detail = f"{after.name} was told to stop and is {after.status}."
-        raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
+    for container in texts(step.arguments["ids"]):
+        if (found := named(container, step.address, hands)) is not None:
+            drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, hands)
+            halt(found, step.address, hands)
+        after = named(container, step.address, hands)
+        if after is not None and after.busy:
+            detail = f"{after.name} was told to stop and is {after.status}."
+            raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
     return ()
 
 
@@ -79,6 +79,7 @@ def _update(step: Step, hands: Hands) -> Memory:
 
 
 def _tidy(step: Step, hands: Hands) -> Memory:
+    prove(_making(step, hands))
     for container in texts(step.arguments["ids"]):
         found = named(container, step.address, hands)
         if found is not None and (found.plan == hands.plan or _put_aside(found, step.address)):

@@ -25,6 +25,7 @@ from gpuplan.kinds.container.steps import (
 from gpuplan.kinds.container.strangers import held_ports
 from gpuplan.kinds.container.tags import moved
 from gpuplan.kinds.ground.docker import Live
+from gpuplan.kinds.ground.raw import whole
 from gpuplan.model.address import Address
 from gpuplan.model.change import Action, Change, FieldChange, Origin, Step
 from gpuplan.model.resource import Circumstances
@@ -32,7 +33,8 @@ from gpuplan.model.value import Later
 
 _LIVE = frozenset({"restart", "memory", "cpus"})
 """What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_IN_PLACE = frozenset({"state", "name", "leftover"}) | _LIVE
+_UPDATED = _LIVE | {"name"}
+_IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
 def create(wanted: Wanted) -> Change:
@@ -72,11 +74,13 @@ def follow(
     forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
     if disturbed is None and not fields and not forced:
         return None
-    if forced or disturbed is not None or live.status in ("dead", "removing") or not all(map(_in_place, fields)):
-        holds = held(live, observed, circumstances)
+    if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
+        beside = tuple(each for each in extra if each.busy)
+        holds = [address for each in (live, *beside) for address in held(each, observed, circumstances)]
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
-        change = in_its_place(replace(wanted, had=(*wanted.had, *holds)), live, fields, reasons, disturbed)
+        wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
+        change = in_its_place(wanted, live, fields, reasons, disturbed)
         asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
         pending = (found.pending or asked) and not (extra or disturbed)
         return replace(change, origin=Origin.PENDING) if pending else change
@@ -107,6 +111,22 @@ def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldC
         return ()
     before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
     return (FieldChange("image", before, after),)
+
+
+def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
+    """True where the engine makes all of it so on the container that is there.
+
+    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
+    its own CPUs as a quota, too.
+    """
+    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
+    refused = (
+        (quota or period)
+        and not cpus
+        and wanted.spec.cpus is not None
+        and any(change.path in _UPDATED for change in fields)
+    )
+    return not refused and all(map(_in_place, fields))
 
 
 def _in_place(change: FieldChange) -> bool:
@@ -140,8 +160,10 @@ def in_its_place(
     follows = because is not None and all(change.path in ("gpus", "state") for change in fields)
     stops = because is not None or not _takes_over(wanted, live)
     why = [*reasons, *([because[1]] if because else []), *_how(wanted, live, stops)]
+    running = [each for each in (live, *wanted.beside) if each.busy]
+    held = [port for each in running for port in held_ports(each)]
     steps = (
-        (*([stop_step(wanted, live, held_ports(live))] if live.busy else []), replace_step(wanted))
+        (*([stop_step(wanted, live, held)] if running else []), replace_step(wanted))
         if stops
         else (take_over_step(wanted, held_ports(live)),)
     )
@@ -150,7 +172,7 @@ def in_its_place(
         Action.REPLACE,
         fields,
         reasons=tuple(dict.fromkeys(why)),
-        interrupts=(f"container {name} stops",) if stops and live.status == "running" else (),
+        interrupts=(f"container {name} stops",) if stops and any(each.status == "running" for each in running) else (),
         disturbs={wanted.address: f"container {name} is replaced"},
         cause=because[0] if because and follows else None,
         steps=steps,
@@ -176,7 +198,7 @@ def _updated(
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []
-    if paths & (_LIVE | {"name"}):
+    if paths & _UPDATED:
         steps.append(update_step(wanted, live))
     if "state" in paths:
         steps.append(start_step(wanted))

@@ -133,8 +133,7 @@ def _fields(
     wanted = {**(image_fields(image, spec) if image else {}), **wanted_fields(spec, observed.networks)}
     before = wanted_fields(recorded, observed.networks) if recorded else {}
     has = _compared(spec, live_fields(live, observed.networks), live, observed)
-    brought = mapping(image.config.get("Labels")) if image else {}
-    wanted = {**{f"labels.{name}": str(value) for name, value in brought.items()}, **wanted}
+    wanted = {**(_brought_labels(image) if image else {}), **wanted}
     given = own_names(live)
     for path, stated in sorted(wanted.items()):
         further = [alias for alias in texts(stated) if alias not in given]
@@ -146,6 +145,12 @@ def _fields(
         dropped = path in before and has[path] == before[path] != _default(path, observed)
         if owned or (dropped and (image is None or path.partition(".")[0] not in FROM_IMAGE)):
             yield FieldChange(path, shown(path, has[path]), None)
+
+
+def _brought_labels(image: Image) -> Fields:
+    """The labels that an image gives; those of ours, which it has where it was made of a container, are not wanted."""
+    brought = mapping(image.config.get("Labels")).items()
+    return {f"labels.{name}": str(value) for name, value in brought if not name.startswith("gpuplan.")}
 
 
 def _as_good(spec: ContainerSpec, has: Json, wanted: Json) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gpuplan.kinds.container.read import Image, Observed
 from gpuplan.kinds.container.shape import ContainerSpec
@@ -32,6 +33,7 @@ class Wish:
     """Ids under which the engine may know what the archive holds; empty where nothing can be said."""
 
 
+@lru_cache(maxsize=1 << 14)
 def canonical_name(name: str) -> str:
     """The familiar form with its tag: ``docker.io/library/ubuntu`` is ``ubuntu:latest``.
 
@@ -116,8 +118,14 @@ def to_take_away(wanted: Set[str], staying: Iterable[Live], record: Record, obse
             yield _take_away(address, image)
 
 
+@lru_cache(maxsize=1 << 12)
+def _all_names(tags: tuple[str, ...], digests: tuple[str, ...]) -> frozenset[str]:
+    """Kept, since each container of a node is looked up among all of its images."""
+    return frozenset(map(canonical_name, (*tags, *digests)))
+
+
 def _names(image: Image) -> frozenset[str]:
-    return _tags(image) | frozenset(map(canonical_name, image.digests))
+    return _all_names(image.tags, image.digests)
 
 
 def _tags(image: Image) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.kinds.container.access import read_access
@@ -12,12 +12,15 @@ from gpuplan.kinds.container.podman import as_docker, is_podman, names
 from gpuplan.kinds.container.toolkit import Toolkit, read_toolkit
 from gpuplan.kinds.ground.devices import Gpus, read_gpus
 from gpuplan.kinds.ground.docker import Live, containers
+from gpuplan.kinds.ground.labels import ASIDE
 from gpuplan.kinds.ground.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.model.snapshot import ProbeError, Snapshot
 from gpuplan.model.value import JsonObject
 
-OLD, NEW, FAILED = ".gpuplan-old", ".gpuplan-new", ".gpuplan-failed"
+OLD, NEW, FAILED = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
 """Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""
+_SHORT = 12
+"""Characters of an id that docker shows."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64el": "ppc64le"}
 """Names of the kernel for what images name otherwise."""
 
@@ -67,7 +70,7 @@ class Observed:
     registry: Mapping[str, Said] = field(default_factory=dict)
     """Image as the plan file names it → what its registry says of it, for those that the plan file has asked."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """Id of each network of the node → its name; empty where the engine was not asked for them."""
+    """Id of each network of the node, whole and as the engine shortens it → its name; empty where it was not asked."""
     engine: Engine = field(default_factory=Engine)
     default_runtime: str = "runc"
     toolkit: Toolkit = field(default_factory=Toolkit)
@@ -102,9 +105,7 @@ def read(snapshot: Snapshot) -> Observed:
             gpus=gpus,
             registry=_registry(snapshot),
             memory=devices(snapshot),
-            networks={
-                str(each.get("Id") or ""): str(each.get("Name") or "") for each in mappings(value.get("networks"))
-            },
+            networks=dict(_networks(value)),
             engine=_engine(mapping(value.get("info"))),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
@@ -119,6 +120,12 @@ def read(snapshot: Snapshot) -> Observed:
 def leftover(live: Live) -> bool:
     """True for what an interrupted or failed replacement left."""
     return live.name.endswith((OLD, NEW, FAILED))
+
+
+def _networks(value: JsonObject) -> Iterator[tuple[str, str]]:
+    for each in mappings(value.get("networks")):
+        identity, name = str(each.get("Id") or ""), str(each.get("Name") or "")
+        yield from ((identity, name), (identity[:_SHORT], name))
 
 
 def unnamed_volumes(live: Live, image: Image | None) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.intent.expand import Placed, models_on
@@ -82,6 +82,7 @@ def objections(plan: PlanFile, placed: Placed) -> Iterator[Objection]:
     yield from _stopping(stated)
     if stated.update == "start-first":
         yield from _start_first(plan, stated)
+        yield from _found_too_early(placed)
 
 
 def _probes(stated: Container) -> Iterator[Objection]:
@@ -98,6 +99,9 @@ def _probes(stated: Container) -> Iterator[Objection]:
 
 def _deadlines(stated: Container) -> Iterator[Objection]:
     ready = stated.ready
+    if stated.triton is None and ready.interval >= (least := TIMEOUT if ready.timeout is None else ready.timeout) > 0:
+        detail = f"The next look is after {ready.interval:g} s, and it has {least:g} s to be ready."
+        yield Objection("ready.interval", "There is only one look", detail, "Look more often, or raise timeout:.")
     if ready.boot is None:
         return
     if stated.triton is not None:
@@ -142,6 +146,20 @@ def _start_first(plan: PlanFile, stated: Container) -> Iterator[Objection]:
             detail = f"compute_mode: exclusive_process lets one process at a time compute on {name}."
             fix = f"State update: stop-first, or compute_mode: default for {name}."
             yield Objection("update", _START_FIRST, detail, fix)
+
+
+def _found_too_early(placed: Placed) -> Iterator[Objection]:
+    """An engine lets a host name lead to its container on every network, from the start (moby, updateNetworkConfig)."""
+    stated, aliases = placed.container, set[str]()
+    if isinstance(stated.networks, Mapping):
+        aliases = {alias for attachment in stated.networks.values() for alias in attachment.aliases}
+    named = stated.networks or stated.network not in (None, "", "bridge", "default", "host", "none")
+    if named and stated.hostname in {placed.name, *aliases}:
+        detail = (
+            f"Its host name {stated.hostname} is a name that clients find it by, and leads to the new one before it is "
+            "ready."
+        )
+        yield Objection("hostname", _START_FIRST, detail, "Leave hostname: out, or give it another one.")
 
 
 def _fixed_ports(stated: Container) -> tuple[str, ...]:

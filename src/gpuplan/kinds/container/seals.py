@@ -15,6 +15,10 @@ from gpuplan.kinds.ground.docker import Live
 from gpuplan.kinds.ground.labels import SEALS
 from gpuplan.model.value import Secret, canonical, keyed_digest
 
+WHOSE = "*"
+"""Among the names of variables, none of which can be called so: the digest by which a key knows its own seals again. A
+record that was lost has another key since, by which every secret would look edited."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -30,7 +34,7 @@ class Verdict:
 def label(container: str, secrets: Mapping[str, str], seal: Callable[..., str]) -> Mapping[str, str]:
     """The label of a container that is made with these secrets, by the names of their variables; none without any."""
     digests = {name: digest for name, text in secrets.items() if (digest := seal(container, name, text))}
-    return {SEALS: canonical(digests)} if digests else {}
+    return {SEALS: canonical({**digests, WHOSE: seal(container, WHOSE)})} if digests else {}
 
 
 def verdict(name: str, live: Live, known: Secret | None, key: str) -> Verdict:
@@ -40,7 +44,8 @@ def verdict(name: str, live: Live, known: Secret | None, key: str) -> Verdict:
         return Verdict(differs=True)
     if known is not None and known.reveal() == has:
         return Verdict()
-    sealed = _seals(live).get(name, "") if key else ""
+    seals = _seals(live)
+    sealed = seals.get(name, "") if key and seals.get(WHOSE) == keyed_digest(key, live.role, WHOSE) else ""
     if not sealed:
         return Verdict(differs=known is not None)
     if sealed != keyed_digest(key, live.role, name, has):

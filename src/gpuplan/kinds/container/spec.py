@@ -15,22 +15,19 @@ from gpuplan.intent.planfile import PlanFile, ServerPorts
 from gpuplan.intent.repositories import is_remote, starts_itself
 from gpuplan.intent.secrets import is_secret
 from gpuplan.intent.sources import sources_on
-from gpuplan.intent.sources.archive import Held, look_into
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.kinds.container.images import canonical_name
+from gpuplan.kinds.container.imagespec import archived, image_of
 from gpuplan.kinds.container.owncommand import objections_to_own
 from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
-from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
+from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
 
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
-"""Every image reference, and little else (distribution reference grammar): none with an empty part."""
-_HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
+_HTTP = re.compile(r"\d{1,5}(/[!-~]*)?", re.ASCII)
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
 
@@ -74,14 +71,14 @@ def _desired(told: _Told) -> Iterator[Desired]:
 
 def _spec(told: _Told) -> ContainerSpec:
     stated, fault = told.placed.container, told.fault
-    image = _image(told)
+    image = image_of(stated, told.plan.path, fault)
     completion = _completion(told)
     _refuse(told)
     mounts = _mounts(told)
     return ContainerSpec(
         image=image,
         archive=stated.archive or "",
-        archived=_archived(told, image),
+        archived=archived(stated, image, told.plan.path, fault),
         platform=stated.platform or "",
         pull=stated.pull,
         devices=stated.gpus,
@@ -145,60 +142,19 @@ def _refuse(told: _Told) -> None:
     if stated.memory and (stated.shm_size or 0) > stated.memory:
         detail = "What lies in shared memory counts as memory, so the container is killed before it is full."
         told.fault("shm_size", "More shared memory than memory", detail, "Give it more memory.", Severity.WARNING)
-    if stated.ready.http and not re.fullmatch(r"\d{1,5}(/[!-~]*)?", stated.ready.http):
-        told.fault("ready.http", "A readiness probe is not understood", f"{stated.ready.http!r} is not PORT/PATH.")
+    if stated.ready.http and not (_HTTP.fullmatch(stated.ready.http) and _port(stated.ready.http) in range(1, 65536)):
+        told.fault(
+            "ready.http",
+            "A readiness probe is not understood",
+            f"{stated.ready.http!r} is not PORT/PATH.",
+            "Write 8080/health: a port inside the container, and a path.",
+        )
     for each in objections(told.plan, told.placed):
         told.fault(each.key, each.summary, each.detail, each.fix, each.severity)
 
 
-def _image(told: _Told) -> str:
-    stated = told.placed.container
-    if stated.image:
-        if not _IMAGE.fullmatch(stated.image):
-            detail, fix = (
-                f"{stated.image!r} is not a reference such as NAME:TAG or HOST:PORT/NAME@DIGEST.",
-                "Correct it.",
-            )
-            told.fault("image", "An image's name is not understood", detail, fix)
-        return stated.image
-    if not stated.archive:
-        told.fault("", "A container without an image", "Neither image nor archive is stated.", "Add image: NAME:TAG.")
-        return ""
-    held = _held(told, stated.archive)
-    if held is None:
-        return ""
-    tags = [tag for image in held for tag in image.tags]
-    if len(tags) != 1:
-        detail = f"{stated.archive}: it holds {len(tags)} tagged images, where one is needed."
-        told.fault("archive", "An image archive cannot be used", detail, "Add image: NAME:TAG.")
-        return ""
-    return tags[0]
-
-
-def _archived(told: _Told, image: str) -> Archived:
-    """What the archive holds under the image's name."""
-    archive = told.placed.container.archive
-    held = _held(told, archive) if archive and image else None
-    if held is None:
-        return Archived()
-    for each in held:
-        if canonical_name(image) in map(canonical_name, each.tags):
-            return Archived(each.configs, each.manifests, each.platform)
-    names = ", ".join(tag for each in held for tag in each.tags) or "no tagged image"
-    detail = f"{archive}: it does not hold {image}, but {names}."
-    told.fault("archive", "An image archive cannot be used", detail, "Name one of them, or another archive.")
-    return Archived()
-
-
-def _held(told: _Told, archive: str) -> Sequence[Held] | None:
-    """What an archive holds; None, and a fault, where it cannot be used."""
-    try:
-        return look_into(told.plan.path, archive)
-    except (OSError, ValueError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) else fault
-        detail = f"{archive}: {why}."
-        told.fault("archive", "An image archive cannot be used", detail, _HOW_TO_SAVE)
-        return None
+def _port(probe: str) -> int:
+    return int(probe.partition("/")[0])
 
 
 def _ports(told: _Told) -> Mapping[str, tuple[str, ...]]:

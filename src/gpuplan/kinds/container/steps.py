@@ -36,6 +36,8 @@ class Wanted:
     """Id of the container of somebody else's whose place it takes."""
     by_cdi: bool = False
     """The engine has to be asked for its devices by the names of CDI."""
+    beside: tuple[Live, ...] = ()
+    """What else of it runs, left of a replacement that was cut off."""
 
     @property
     def address(self) -> Address:
@@ -94,13 +96,13 @@ def update_step(wanted: Wanted, live: Live) -> Step:
 def tidy_step(wanted: Wanted, extra: Sequence[Live]) -> Step:
     """Remove what an interrupted replacement left, once the container itself has proven that it serves."""
     title = f"remove {', '.join(each.name for each in extra)}"
-    arguments = {"ids": [each.id for each in extra]}
+    arguments: JsonObject = {**_arguments(wanted), "ids": [each.id for each in extra]}
     uses, releases = (wanted.address,), wanted.leaves
     return Step("tidy", wanted.address, Verb.DELETE, title, arguments, uses=uses, releases=releases)
 
 
 def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
-    """Stop the old one, as soon as everything for the new one is on the node."""
+    """Stop the old one, and whatever runs beside it, as soon as everything for the new one is on the node."""
     node = wanted.address.node
     repository = tuple(need for need in wanted.needs if need.kind == "repository")
     return Step(
@@ -108,7 +110,7 @@ def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
         wanted.address,
         Verb.UPDATE,
         f"stop container {wanted.address.name}",
-        {"id": live.id, "name": live.name, "drain": wanted.spec.drain, **_adopts(wanted)},
+        {"ids": [live.id, *(each.id for each in wanted.beside)], "drain": wanted.spec.drain, **_adopts(wanted)},
         uses=(image_address(node, wanted.spec.image), *repository),
         releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
         frees=(wanted.address, *_ports(node, held)),

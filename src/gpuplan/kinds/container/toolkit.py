@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -90,7 +91,7 @@ def read_toolkit(snapshot: Snapshot) -> Toolkit:
     return Toolkit(
         known=probe.error is None and "tools" in told,
         tools=frozenset(name for name, path in mapping(told.get("tools")).items() if path),
-        specifications=tuple(map(_specification, mappings(told.get("cdi")))),
+        specifications=tuple(filter(_of_nvidia, map(_specification, mappings(told.get("cdi"))))),
         char_links=links if isinstance(links, bool) else None,
         cdi=bool(texts(info.get("CDISpecDirs"))),
         version=str(version.get("Version") or info.get("ServerVersion") or ""),
@@ -98,6 +99,11 @@ def read_toolkit(snapshot: Snapshot) -> Toolkit:
         runtimes=frozenset(mapping(info.get("Runtimes"))),
         systemd=info.get("CgroupDriver") == "systemd",
     )
+
+
+def _of_nvidia(specification: Specification) -> bool:
+    """Of one that could not be read only its name can tell; what may be another vendor's is never written anew."""
+    return not specification.fault or posixpath.basename(specification.path).startswith("nvidia")
 
 
 def _specification(raw: JsonObject) -> Specification:

@@ -20,7 +20,8 @@ from gpuplan.kinds.gpu.observed import (
     slice_uuid,
 )
 from gpuplan.kinds.ground.devices import Gpus, read_gpus, requested
-from gpuplan.kinds.ground.labels import PLAN
+from gpuplan.kinds.ground.docker import image_labels, is_copy
+from gpuplan.kinds.ground.labels import NAME, PLAN
 from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.model.value import Json, JsonObject
@@ -190,18 +191,21 @@ def _containers(probe: Probe, gpus: Gpus) -> Mapping[str, Container] | ProbeErro
     if not isinstance(stated, list):
         return ProbeError("unexpected", "the answer about containers is not in the form of docs/snapshot.md")
     runtime = str(mapping(mapping(probe.value).get("info")).get("DefaultRuntime") or "runc")
-    found = [_container(each, runtime, gpus) for each in mappings(stated)]
+    brought = image_labels(mapping(probe.value))
+    found = [_container(each, runtime, gpus, brought.get(str(each.get("Image")), {})) for each in mappings(stated)]
     return {each.id: each for each in found if each is not None}
 
 
-def _container(inspect: JsonObject, default_runtime: str, gpus: Gpus) -> Container | None:
+def _container(inspect: JsonObject, default_runtime: str, gpus: Gpus, brought: JsonObject) -> Container | None:
     if not mapping(inspect.get("State")).get("Running"):
         return None
     config, host_config = mapping(inspect.get("Config")), mapping(inspect.get("HostConfig"))
+    name, labels = str(inspect.get("Name")).lstrip("/"), mapping(config.get("Labels"))
+    ours = NAME in labels and not is_copy(name, labels, brought)
     return Container(
         id=str(inspect.get("Id")),
-        name=str(inspect.get("Name")).lstrip("/"),
-        plan=str(mapping(config.get("Labels")).get(PLAN) or ""),
+        name=name,
+        plan=str(labels.get(PLAN) or "") if ours else "",
         devices=tuple(sorted(requested(config, host_config, default_runtime, gpus))),
         every=any(whole(each.get("Count")) < 0 for each in mappings(host_config.get("DeviceRequests"))),
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gpuplan.kinds.ground.labels import DIGEST, NAME, PLAN
-from gpuplan.kinds.ground.raw import mapping, whole
+from gpuplan.kinds.ground.labels import ASIDE, DIGEST, NAME, PLAN
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.model.value import Json, JsonObject, as_list, as_object
 
 
@@ -31,6 +31,8 @@ class Live:
     """By name, or by id where it was created so: as the engine says it in NetworkSettings."""
     started: str = ""
     """When it was last started, as the engine writes it; empty where it never was."""
+    copied: bool = False
+    """It has the labels of its image, which somebody made of a container of ours: its own say nothing."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -40,12 +42,12 @@ class Live:
     @property
     def plan(self) -> str:
         """The plan file that made it; empty = not of gpuplan, which writes both labels or none."""
-        return self.labels.get(PLAN, "") if NAME in self.labels else ""
+        return self.labels.get(PLAN, "") if NAME in self.labels and not self.copied else ""
 
     @property
     def role(self) -> str:
         """Its name in the plan file; its own where no label says so."""
-        return self.labels.get(NAME) or self.name
+        return self.name if self.copied else self.labels.get(NAME) or self.name
 
     @property
     def digest(self) -> str:
@@ -64,8 +66,31 @@ def containers(probe: Json) -> tuple[Live, ...]:
     Raises:
         KeyError, TypeError, ValueError: the value, or what identifies one container, has another form.
     """
-    found = (live(as_object(each)) for each in as_list(as_object(probe)["containers"]))
-    return tuple(sorted(found, key=lambda each: each.name))
+    value = as_object(probe)
+    found = (live(as_object(each)) for each in as_list(value["containers"]))
+    brought = image_labels(value)
+    told = (replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found)
+    return tuple(sorted(told, key=lambda each: each.name))
+
+
+def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
+    """The labels of each image of a docker probe's value, by its id."""
+    return {
+        str(each.get("Id")): mapping(mapping(each.get("Config")).get("Labels"))
+        for each in mappings(probe.get("images"))
+    }
+
+
+def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
+    """True for what somebody made of an image that `docker commit` had made of a container of ours.
+
+    Such an image hands the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
+    unless somebody gave it another.
+    """
+    role = brought.get(NAME)
+    if not isinstance(role, str) or name == role or name.startswith(role + ASIDE):
+        return False
+    return all(labels.get(label) == brought.get(label) for label in (PLAN, NAME, DIGEST))
 
 
 def live(raw: JsonObject) -> Live:

@@ -39,7 +39,6 @@ for group, files in json.loads(sys.argv[1]):
         told.append({path: os.access(path, mode) for path, mode in files})
     except OSError as error:
         told.append(str(error))
-        break
     finally:
         with open(sys.argv[2], "w") as home:
             home.write(str(os.getpid()))
@@ -131,7 +130,7 @@ def enter(jobs: Sequence[tuple[str, Sequence[Node]]], home: str) -> list[object]
         told = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError) as error:
         raise Failure("unexpected", "the control groups could not be asked: {}".format(error)) from error
-    return [*told, *([None] * (len(jobs) - len(told)))]
+    return list(told)
 
 
 def _within(entered: Mapping[str, tuple[list[Node], str]], home: str) -> Iterator[tuple[str, object]]:

@@ -8,11 +8,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .processes import open_files
+
 TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
 """File below /proc/net, and the protocol as Docker names it."""
 LISTENS = {"tcp": "0A", "udp": "07"}
 """State of a socket that takes what comes: TCP_LISTEN, and for UDP TCP_CLOSE, as the kernel writes it."""
 SOCKET = re.compile(r"socket:\[(\d+)\]\Z")
+KERNEL = frozenset("0")
+"""The inode of a socket of the kernel's own, such as NFS has: no process has it, so that none is looked for."""
 MOST = 4096
 """So many ports are told at most."""
 
@@ -23,7 +27,7 @@ def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> 
     A UDP socket that is connected belongs to a client, and is not told.
     """
     sockets = [found for table, protocol in TABLES for found in _table(os.path.join(proc, "net", table), protocol)]
-    owners = _owners({inode for inode, _ in sockets}, proc)
+    owners = _owners({inode for inode, _ in sockets} - KERNEL, proc)
     told: dict[tuple[object, ...], dict[str, object]] = {}
     for inode, found in sockets:
         pid = owners.get(inode)
@@ -65,21 +69,7 @@ def _owners(inodes: set[str], proc: str) -> dict[str, int]:
     for name in sorted((each for each in os.listdir(proc) if each.isdigit()), key=int):
         if len(found) == len(inodes):
             break
-        for inode in _sockets(os.path.join(proc, name, "fd")):
-            if inode in inodes:
-                found.setdefault(inode, int(name))
+        for match in open_files(os.path.join(proc, name, "fd"), SOCKET):
+            if match.group(1) in inodes:
+                found.setdefault(match.group(1), int(name))
     return found
-
-
-def _sockets(directory: str) -> Iterator[str]:
-    try:
-        descriptors = os.listdir(directory)
-    except OSError:  # the process ended, or is somebody else's
-        return
-    for descriptor in descriptors:
-        try:
-            match = SOCKET.match(os.readlink(os.path.join(directory, descriptor)))
-        except OSError:
-            continue
-        if match:
-            yield match.group(1)

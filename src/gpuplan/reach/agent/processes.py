@@ -17,7 +17,7 @@ def device_holders(proc: str = "/proc") -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for name in os.listdir(proc):
         if name.isdigit() and int(name) != os.getpid():
-            for minor in sorted(set(_open_devices(os.path.join(proc, name, "fd")))):
+            for minor in sorted({int(match.group(1)) for match in open_files(os.path.join(proc, name, "fd"), DEVICE)}):
                 found.setdefault(minor, []).append(int(name))
     return {minor: sorted(pids) for minor, pids in found.items()}
 
@@ -28,15 +28,16 @@ def service_of(cgroup: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _open_devices(directory: str) -> Iterator[int]:
+def open_files(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The matches of what the descriptors in /proc/PID/fd lead to; what went away meanwhile is not there."""
     try:
         descriptors = os.listdir(directory)
     except OSError:  # the process ended, or is somebody else's
         return
     for descriptor in descriptors:
         try:
-            match = DEVICE.match(os.readlink(os.path.join(directory, descriptor)))
+            match = form.match(os.readlink(os.path.join(directory, descriptor)))
         except OSError:
             continue
         if match:
-            yield int(match.group(1))
+            yield match

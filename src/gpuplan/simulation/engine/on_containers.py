@@ -116,6 +116,10 @@ def _update(_daemon: Daemon, state: NodeState, request: Request, name: str) -> R
     held, wanted = number(container.host_config["MemorySwap"]), number(stated.get("Memory"))
     if wanted > held >= 0 and not stated.get("MemorySwap"):
         raise EngineError(409, f"Cannot update container {container.id}: {_SWAP}")
+    for key, told in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
+        if number(stated.get("NanoCpus")) > 0 and number(container.host_config.get(key)) > 0:
+            why = f"Conflicting options: Nano CPUs cannot be updated as {told} has already been set"
+            raise EngineError(409, f"Cannot update container {container.id}: {why}")
     container.host_config.update({key: value for key, value in stated.items() if key != "RestartPolicy"})
     if policy := mapping(stated.get("RestartPolicy")):
         full = {"Name": text(policy.get("Name")), "MaximumRetryCount": number(policy.get("MaximumRetryCount"))}

@@ -59,12 +59,15 @@ def _unfound(making: Making) -> Making:
 
 
 def _finish_handover(making: Making) -> None:
-    """Of a run that was cut off between the two renames, the new one has proven that it serves: give it the name."""
+    """Of a run that was cut off between the two renames, the new one has proven that it serves: give it the name.
+
+    So it has where the old one went down since.
+    """
     name = making.address.name
     new, old = (named(name + ending, making.address, making.hands) for ending in (NEW, OLD))
     mine = {each.id for each in of_ours(making.address, making.hands, making.adopts)}
-    ours = [each for each in (new, old) if each is not None and each.id in mine and each.busy]
-    if len(ours) == 2 and new is not None and named(name, making.address, making.hands) is None:
+    ours = all(each is not None and each.id in mine for each in (new, old))
+    if ours and new is not None and new.busy and named(name, making.address, making.hands) is None:
         rename(new, name, making.address, making.hands)
 
 

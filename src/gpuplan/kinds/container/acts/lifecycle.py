@@ -89,8 +89,25 @@ def start(making: Making) -> None:
             unpause(found, address, hands)
         else:
             halt(found, address, hands)
+            if before is not None:
+                halt(before, address, hands)  # a restart of the engine may have brought it back, with its ports
             start_created(making, found.id)
         wait_ready(found.id, address, making.spec, hands)
+
+
+def prove(making: Making) -> None:
+    """Wait until the container that stands serves, where a run was cut off that would have waited for that.
+
+    One that runs beside the one before had every model READY when it was given the name.
+
+    Raises:
+        Problem: it does not; the one before is back.
+    """
+    address, hands = making.address, making.hands
+    stands, before = (named(name, address, hands) for name in (making.name, making.name + OLD))
+    if stands is not None and before is not None:
+        with kept(before, address, hands):
+            wait_ready(stands.id, address, making.spec, hands, takes_over=not before.busy)
 
 
 def update(container: str, making: Making) -> None:

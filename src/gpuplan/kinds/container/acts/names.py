@@ -31,7 +31,8 @@ def answer_to_the_name(
     """
     keeps: dict[str, bool] = {}
     for network, endpoint in _endpoints(container, address, hands).items():
-        stated = {*spec.networks.get(network, ()), *spec.networks.get(str(endpoint.get("NetworkID")), ())}
+        identity = str(endpoint.get("NetworkID"))
+        stated = {alias for called in (network, identity, identity[:12]) for alias in spec.networks.get(called, ())}
         with told(str(address), f"giving {name} its names on the network {network}"):
             keeps[network] = _could_keep(container, network, endpoint, hands)
             hands.docker().connect_container_to_network(container, network, aliases=[name, *sorted(stated - {name})])

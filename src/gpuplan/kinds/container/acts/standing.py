@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from gpuplan.kinds.container.acts.faults import post_update, told
+from gpuplan.kinds.container.acts.faults import Engine, post_update, told
 from gpuplan.kinds.container.read import FAILED, OLD, leftover
 from gpuplan.kinds.container.replacing import EXIT_TIMEOUT, MARGIN
 from gpuplan.kinds.ground.devices import read_gpus, requested
-from gpuplan.kinds.ground.docker import Live, live
+from gpuplan.kinds.ground.docker import Live, is_copy, live
 from gpuplan.kinds.ground.labels import NAME, PLAN, TRITON
 from gpuplan.kinds.ground.raw import mapping
 from gpuplan.kinds.room import Hands
@@ -30,7 +30,8 @@ def of_ours(address: Address, hands: Hands, adopts: str = "") -> tuple[Live, ...
     filters = {"label": [f"{PLAN}={hands.plan}", f"{NAME}={address.name}"]}
     with told(str(address), "listing containers"):
         listed = engine.containers(all=True, filters=filters)
-        ours = tuple(live(mapping(engine.inspect_container(each["Id"]))) for each in listed)
+        found = [live(mapping(engine.inspect_container(each["Id"]))) for each in listed]
+    ours = tuple(each for each in found if not _copied(each, address, hands))
     other = named(adopts, address, hands) if adopts else None
     return (*ours, *([other] if other is not None and not other.plan else []))
 
@@ -129,15 +130,35 @@ def rename(container: Live, name: str, address: Address, hands: Hands) -> None:
         hands.docker().rename(container.id, name)
 
 
+def _copied(found: Live, address: Address, hands: Hands) -> bool:
+    """True for what somebody made of an image of a container of ours; what has a name of ours is not asked about."""
+    from docker.errors import ImageNotFound
+
+    if found.name == address.name or leftover(found):
+        return False
+    with told(str(address), f"looking at the image of {found.name}"):
+        engine: Engine = hands.docker()
+        try:
+            image = mapping(engine.inspect_image(found.image_id)["Config"])
+            return is_copy(found.name, found.labels, mapping(image.get("Labels")))
+        except ImageNotFound:
+            return False
+
+
 def _come_back(before: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
-    """The new one goes aside, stopped, and the one before comes back where it still can run."""
-    try:
+    """The new one goes aside, stopped; the one before comes back where it still can run, whatever became of that."""
+
+    def aside() -> tuple[Diagnostic, ...]:
         new = named(address.name, address, hands)
-        if before is not None and new is not None and new.id == before.id:
-            new = None
-        return (*set_aside(new, address, hands), *(_restore(before, address, hands) if before else ()))
-    except Problem as problem:
-        return problem.diagnostics
+        return () if before is not None and new is not None and new.id == before.id else set_aside(new, address, hands)
+
+    said: list[Diagnostic] = []
+    for act in (aside, lambda: _restore(before, address, hands) if before else ()):
+        try:
+            said.extend(act())
+        except Problem as problem:
+            said.extend(problem.diagnostics)
+    return tuple(said)
 
 
 def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnostic, ...]:
@@ -152,7 +173,7 @@ def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnos
         discard(new, address, hands)
         return ()
     halt(new, address, hands)
-    with told(str(address), f"setting {new.name} aside"):
+    with suppress(Problem), told(str(address), f"setting {new.name} aside"):  # what counts is that the name is free
         post_update(hands.docker(), new.id, _NEVER)
     older = named(address.name + FAILED, address, hands)
     if older is not None and older.plan == hands.plan:
