@@ -51,7 +51,7 @@ class Run:
     who: str
     listen: Listener
     stop: threading.Event
-    """Set when the operator interrupts: the step that runs is finished, no other is begun."""
+    """Set when the operator interrupts: the step that runs and a begun replacement are finished, nothing else is."""
 
     @property
     def scope(self) -> Scope:
