@@ -157,6 +157,29 @@ def test_an_interrupt_lets_what_runs_end_and_begins_nothing() -> None:
     assert outcomes[-1].transcript == ("skipped: interrupted",)
 
 
+def replacement(number: int, slot: int) -> Change:
+    """A resource that is stopped, so that its slot can be made anew, and then made anew itself."""
+    here, there = address(number), address(slot)
+    stop = Step("stop", here, Verb.UPDATE, f"stop {number}", releases=(there,), frees=(here,))
+    make = Step("replace", here, Verb.UPDATE, f"replace {number}", makes=(here,), uses=(there,))
+    return Change(here, Action.REPLACE, steps=(stop, make))
+
+
+def test_an_interrupt_lets_a_replacement_that_has_stopped_something_come_to_its_end() -> None:
+    slot = Step("slot", address(9), Verb.UPDATE, "make the slot anew", makes=(address(9),), frees=(address(9),))
+    slots = Change(address(9), Action.UPDATE, steps=(slot,))
+    stage = Stage([replacement(0, 9), slots, replacement(1, 8), change(2)])
+    outcomes = stage.run(lambda step: stage.stop.set() if step.title == "stop 0" else None)
+    done = {name for name, each in outcomes.items() if each.status is Status.DONE}
+    assert done == {"n/x/r0:stop", "n/x/r9:slot", "n/x/r0:replace"}
+
+
+def test_an_interrupt_before_a_replacement_begins_keeps_it_from_beginning() -> None:
+    stage = Stage([change(2, crew=""), replacement(0, 9)])
+    outcomes = stage.run(lambda _: stage.stop.set())
+    assert [each.status for each in outcomes.values()] == [Status.DONE, Status.SKIPPED, Status.SKIPPED]
+
+
 def test_a_lost_connection_ends_all() -> None:
     stage = Stage([change(number) for number in range(ABREAST + 1)])
     meeting = threading.Barrier(ABREAST, timeout=20)

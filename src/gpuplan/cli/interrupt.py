@@ -91,7 +91,8 @@ class Watch:
             self._leave()
         self.code = CODES[signal.Signals(number)]
         once_more = "Ctrl-C once more" if number == signal.SIGINT else "A second signal"
-        _write(f"Interrupted: each node finishes the step it is in. {once_more} leaves at once.")
+        kept = "each node finishes the step it is in, and a replacement that has stopped something"
+        _write(f"Interrupted: {kept}. {once_more} leaves at once.")
         raise Interrupt(self.code)
 
     def _leave(self) -> None:

@@ -52,7 +52,7 @@ class Run:
     who: str
     listen: Listener
     stop: threading.Event
-    """Set when the operator interrupts: what is under way is finished, no further step is begun."""
+    """Set when the operator interrupts: what is under way and a begun replacement are finished, nothing else is."""
 
     @property
     def scope(self) -> Scope:

@@ -94,7 +94,7 @@ class Runner:
     def _reason_to_skip(self, step: Step) -> str:
         if self._lost:
             return "the connection to the node was lost"
-        if self._stop.is_set():
+        if self._stop.is_set() and step.id not in self._owed():
             return "interrupted"
         if blocked := [name for name in self._rests_on[step.id] if not self._done(name)]:
             return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
@@ -102,6 +102,25 @@ class Runner:
             return "an earlier step of the same resource was not done"
         unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
         return f"{unread} could not be read" if unread else ""
+
+    def _owed(self) -> frozenset[str]:
+        """What is done even after an interrupt: the rest of each replacement that has begun, and what that waits for.
+
+        Its first step stopped what served, which is to serve again before the run ends.
+        """
+        begun = [
+            change
+            for change in self._node.changes
+            if change.action is Action.REPLACE and any(self._done(step.id) for step in change.steps)
+        ]
+        found: set[str] = set()
+        left = [step.id for change in begun for step in change.steps]
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += [*self._before[name], *self._lane_before(self._steps[name])]
+        return frozenset(found)
 
     def _done(self, name: str) -> bool:
         return name in self._outcomes and self._outcomes[name].status is Status.DONE

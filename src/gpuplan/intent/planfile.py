@@ -97,7 +97,8 @@ class Ready(Stated):
     """When a container counts as ready. Model servers: live, and all that they load at their start is READY, always."""
 
     timeout: Seconds | None = Field(
-        default=None, description="60s; for a model server as long again as its models may take to load"
+        default=None,
+        description="60s; for a model server its models' load_timeout as well, for a health check what it needs to say",
     )
     boot: Seconds | None = Field(
         default=None, description="by when it runs and takes connections; as long as timeout if not stated"

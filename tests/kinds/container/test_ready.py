@@ -42,8 +42,14 @@ def test_healthy(real: Bench, stated: bool) -> None:
 
 def test_unhealthy_is_told_with_what_it_said(real: Bench) -> None:
     unwell = check("sh", "-c", "echo no cache; exit 1")
-    told, _ = refused(real, healthcheck=unwell, ready=Readiness(4.0, healthcheck=True))
+    told, _ = refused(real, healthcheck=unwell, ready=Readiness(4.0, healthcheck=True, stated=True))
     assert "its health check says unhealthy (no cache)" in told
+
+
+def test_a_check_that_has_found_nothing_yet_is_waited_for_longer_than_the_rest(real: Bench) -> None:
+    slow = Healthcheck(test=("CMD", "true"), interval=3.0)
+    real.apply(real.want("web", spec(real, healthcheck=slow, ready=Readiness(1.0))))
+    assert real.engine.inspect_container("web")["State"]["Health"]["Status"] == "healthy"
 
 
 def test_no_health_check_at_all_is_told_at_once(real: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpuplan.kinds.container import normal
 from gpuplan.kinds.container.read import Observed
 from gpuplan.kinds.ground.devices import requested
 from gpuplan.kinds.ground.docker import Live
@@ -12,6 +13,8 @@ from gpuplan.model.address import Address
 from gpuplan.model.resource import Circumstances
 
 _DEVICE = re.compile(r"^/dev/nvidia(\d+)$")
+_WITH_EVERY_DEVICE = ("/", "/dev", "/dev/char")
+"""Directories below which the device files of all GPUs lie; given as a device, all of them are given."""
 
 
 def seen(live: Live, observed: Observed) -> frozenset[str]:
@@ -24,7 +27,10 @@ def seen(live: Live, observed: Observed) -> frozenset[str]:
     if live.host_config.get("Privileged") is True:
         found |= every(observed)
     for device in mappings(live.host_config.get("Devices")):
-        if match := _DEVICE.match(str(device.get("PathOnHost") or "")):
+        path = normal.path(str(device.get("PathOnHost") or ""))
+        if path in _WITH_EVERY_DEVICE:
+            found |= every(observed)
+        if match := _DEVICE.match(path):
             found |= {uuid for gpu in observed.gpus.gpus if gpu.index == int(match[1]) for uuid in gpu.usable}
     return found
 

@@ -35,6 +35,11 @@ def workdir(stated: str) -> str:
     return posixpath.normpath(stated) if stated else ""
 
 
+def path(stated: str) -> str:
+    """An absolute path without ``.``, ``..``, and slashes that say nothing; two at its beginning are one on Linux."""
+    return "/" + posixpath.normpath(stated).lstrip("/")
+
+
 def network(mode: str) -> str:
     """The network of a container that states none is called bridge."""
     return "bridge" if mode in ("", "default") else mode
@@ -61,14 +66,14 @@ def tmpfs(options: Iterable[str]) -> str:
 def device(on_node: str, permissions: str) -> str:
     """Path on the node, with the permissions where not all are given."""
     given = "".join(letter for letter in _ALL if letter in permissions) if permissions else _ALL
-    path = posixpath.normpath(on_node) if on_node else ""
-    return path if given == _ALL else f"{path}:{given}"
+    clean = path(on_node) if on_node else ""
+    return clean if given == _ALL else f"{clean}:{given}"
 
 
 def split_device(text: str) -> tuple[str, str]:
     """Path on the node and permissions of a normal device."""
-    path, _, permissions = text.partition(":")
-    return path, permissions or _ALL
+    on_node, _, permissions = text.partition(":")
+    return on_node, permissions or _ALL
 
 
 def seconds(nanoseconds: int) -> str:

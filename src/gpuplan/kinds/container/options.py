@@ -14,8 +14,9 @@ from gpuplan.kinds.container import normal
 from gpuplan.kinds.container.shape import Healthcheck, Logging
 
 _DEVICE = re.compile(r"^(/[^:]+)(?::(/[^:]+))?(?::([rwm]{1,3}))?$")
-_OF_A_GPU = re.compile(r"^/dev/nvidia|=")
-"""A device file of a GPU, or a CDI name."""
+_OF_A_GPU = re.compile(r"^(/|/dev|/dev/char|/dev/nvidia[^:]*|/proc(/[^:]*)?|/sys(/[^:]*)?)$")
+"""A device file of a GPU, or a directory: the engine gives every device below it, and so the GPUs'."""
+_EACH_BY_ITSELF = "Use gpus: instead, and name other devices one by one."
 _SECURITY = ("apparmor", "label", "seccomp", normal.NO_NEW_PRIVILEGES)
 """What the engine takes; its command line knows more, and sends it in other ways (moby, daemon/daemon_unix.go)."""
 _LEAST_MEMORY = 6 << 20
@@ -35,12 +36,13 @@ def host_devices(stated: EngineOptions, fault: Fault) -> Mapping[str, str]:
     """``/dev/fuse:/dev/fuse:rwm`` → {``/dev/fuse``: ``/dev/fuse``}."""
     found: dict[str, str] = {}
     for form in stated.devices:
-        if _OF_A_GPU.search(form):
+        match = _DEVICE.match(form)
+        on_node = normal.path(match[1]) if match else ""
+        if "=" in form or _OF_A_GPU.match(on_node):
             detail = f"{form} would give the container a GPU that gpuplan does not know of."
-            fault("devices", "GPUs are not given as devices", detail, "Use gpus: instead.")
-        elif match := _DEVICE.match(form):
-            on_node = posixpath.normpath(match[1])
-            found[posixpath.normpath(match[2] or on_node)] = normal.device(on_node, match[3] or "")
+            fault("devices", "GPUs are not given as devices", detail, _EACH_BY_ITSELF)
+        elif match:
+            found[normal.path(match[2] or on_node)] = normal.device(on_node, match[3] or "")
         else:
             fault("devices", "A device is not understood", f"{form!r} is not PATH[:PATH][:rwm].", "Correct it.")
     return found

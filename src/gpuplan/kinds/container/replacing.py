@@ -53,6 +53,7 @@ def readiness(plan: PlanFile, host: Host, placed: Placed) -> Readiness:
         healthcheck=stated.healthcheck,
         boot=stated.boot,
         interval=stated.interval,
+        stated=stated.timeout is not None,
     )
 
 

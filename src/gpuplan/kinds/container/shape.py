@@ -45,6 +45,8 @@ class Readiness:
     """Seconds until it has to run and, with http or tcp, to take connections; not stated = as long as `timeout`."""
     interval: float = 0.25
     """Seconds between two looks."""
+    stated: bool = False
+    """The plan file states the timeout; where it does not, a health check that decides has its own time as well."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gpuplan.kinds.container.acts.faults import told
 from gpuplan.kinds.container.acts.inside import ask, listens
 from gpuplan.kinds.container.acts.serving import not_serving
 from gpuplan.kinds.container.shape import ContainerSpec
-from gpuplan.kinds.ground.raw import mapping, mappings
+from gpuplan.kinds.ground.raw import mapping, mappings, whole
 from gpuplan.kinds.room import Hands
 from gpuplan.model.address import Address
 from gpuplan.model.diagnostic import Diagnostic, Problem
@@ -17,6 +17,9 @@ from gpuplan.model.value import JsonObject
 
 _NO_CHECK = (None, "", "none")
 """What engines say of the health of a container without a health check; the empty text is Podman's."""
+_CHECK = {"Interval": 30.0, "Timeout": 30.0, "StartPeriod": 0.0}
+"""Seconds that an engine takes where a health check does not say (moby, daemon/health.go)."""
+_RETRIES = 3
 _OUTPUT = 200
 """Characters of what a health check said that are shown."""
 _EXEC_POLL = 0.05
@@ -69,6 +72,21 @@ def probe(waiting: Waiting, raw: JsonObject) -> Look:
     if ready.exec:
         return Look(_exec(waiting))
     return Look(_health(waiting, raw) if ready.healthcheck else _steady(waiting, raw))
+
+
+def patience(waiting: Waiting, raw: JsonObject) -> float:
+    """By when it has to be ready, in seconds since it started. `raw` is its inspect data.
+
+    Where the plan file does not say, a health check that has found nothing yet is waited for: the engine runs it first
+    after its interval, and calls the container unhealthy after its start period and so many failures.
+    """
+    ready = waiting.spec.ready
+    status = mapping(mapping(raw.get("State")).get("Health")).get("Status")
+    if ready.stated or status != "starting" or waiting.spec.triton or ready.http or ready.tcp or ready.exec:
+        return ready.timeout
+    check = mapping(mapping(raw.get("Config")).get("Healthcheck"))
+    every, each, before = (whole(check.get(name)) / 1e9 or usual for name, usual in _CHECK.items())
+    return max(ready.timeout, before + (whole(check.get("Retries")) or _RETRIES) * (every + each))
 
 
 def _http(waiting: Waiting, raw: JsonObject) -> Look:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from gpuplan.kinds.container.acts.faults import told
-from gpuplan.kinds.container.acts.probes import Look, Waiting, probe
+from gpuplan.kinds.container.acts.probes import Look, Waiting, patience, probe
 from gpuplan.kinds.container.acts.serving import ModelState, at_start, models, version
 from gpuplan.kinds.container.shape import ContainerSpec
 from gpuplan.kinds.ground.raw import mapping, whole
@@ -56,11 +56,11 @@ def last_words(container: str, hands: Hands) -> str:
 
 def _until_up(waiting: Waiting) -> JsonObject:
     """The inspect data of the container once its probe is content."""
-    look, up, spoken = Look("it has not answered", up=False), False, 0.0
-    while waiting.seconds <= waiting.spec.ready.timeout:
+    look, up, spoken, limit = Look("it has not answered", up=False), False, 0.0, waiting.spec.ready.timeout
+    while waiting.seconds <= limit:
         raw = _inspect(waiting)
         _raise_if_ended(waiting, raw)
-        look = probe(waiting, raw)
+        look, limit = probe(waiting, raw), patience(waiting, raw)
         if not look.why:
             return raw
         up = up or look.up
@@ -69,7 +69,8 @@ def _until_up(waiting: Waiting) -> JsonObject:
             spoken = waiting.seconds
             waiting.hands.say(f"not ready yet: {look.why}")
         time.sleep(waiting.spec.ready.interval)
-    raise Problem(_late(waiting, look.why))
+    own = waiting.spec.ready.timeout
+    raise Problem(_late(waiting, look.why, own if waiting.seconds < own + _TELL else round(waiting.seconds)))
 
 
 def _until_loaded(waiting: Waiting, raw: JsonObject, *, takes_over: bool) -> None:
@@ -79,7 +80,8 @@ def _until_loaded(waiting: Waiting, raw: JsonObject, *, takes_over: bool) -> Non
         return
     while not (found := models(wanted, waiting.hands, raw)) or any(each.moving for each in found):
         if waiting.seconds > waiting.spec.ready.timeout:
-            raise Problem(_late(waiting, f"{_names(found)} still loads" if found else "it does not tell its models"))
+            why = f"{_names(found)} still loads" if found else "it does not tell its models"
+            raise Problem(_late(waiting, why, waiting.spec.ready.timeout))
         time.sleep(waiting.spec.ready.interval)
         _raise_if_ended(waiting, _inspect(waiting))
     if not (broken := [each for each in found if each.failed]):
@@ -120,8 +122,8 @@ def _raise_if_unbooted(waiting: Waiting, look: Look, up: bool) -> None:
         raise Problem(_failed(waiting, "A container does not come up", detail))
 
 
-def _late(waiting: Waiting, why: str) -> Diagnostic:
-    detail = f"{waiting.address.name} was not ready within {waiting.spec.ready.timeout:g} s: {why}."
+def _late(waiting: Waiting, why: str, limit: float) -> Diagnostic:
+    detail = f"{waiting.address.name} was not ready within {limit:g} s: {why}."
     return _failed(waiting, "A container is not ready", detail)
 
 
