@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -76,6 +77,36 @@ def test_a_part_that_was_unloaded_by_hand_takes_its_ensemble_along(bench: Bench)
     }
     bench.apply(wanted)
     assert bench.states() == {"a": "READY", "b": "READY", "ens": "READY"}
+    assert bench.compare(wanted) == ()
+
+
+OTHER = json.dumps(
+    {
+        "backend": "python",
+        "max_batch_size": 2,
+        "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [1]}],
+        "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [1]}],
+    }
+)
+
+
+def test_a_config_that_somebody_loaded_gives_way_to_that_of_the_files(bench: Bench) -> None:
+    bench.python("a")
+    wanted = bench.want(a={})
+    bench.apply(wanted)
+    bench.by_hand("load", "a", OTHER)
+    (change,) = bench.apply(wanted)
+    assert change.interrupts == (f"model a on {SERVER} stops serving until it is loaded again",)
+    assert bench.compare(wanted) == ()
+
+
+def test_a_config_that_somebody_loaded_gives_way_to_new_files_without_a_gap(bench: Bench) -> None:
+    bench.python("a")
+    bench.apply(bench.want(a={}))
+    bench.by_hand("load", "a", OTHER)
+    bench.python("a", answer=2)
+    wanted = bench.want(a={})
+    assert [change.interrupts for change in bench.apply(wanted)] == [(), ()]
     assert bench.compare(wanted) == ()
 
 
