@@ -165,7 +165,7 @@ def test_an_answer_that_hides_the_cause_is_explained_by_the_log(bench: Bench) ->
     assert "'max_batch_size' must be non-negative value for a" in found.detail
 
 
-def test_a_load_that_never_answers_ends(bench: Bench) -> None:
+def test_a_load_that_never_answers_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.write("a/1/weights.bin", "x")
     bench.write("a/config.pbtxt", CONFIG)
     silenced = [{"id": "model-file", "reason": "it is to hang"}]
@@ -176,6 +176,11 @@ def test_a_load_that_never_answers_ends(bench: Bench) -> None:
     assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
     assert bench.states() == {"a": "LOADING"}
     assert failure(bench, wanted).summary == "A model load did not end"
+    monkeypatch.setattr(import_module("gpuplan.kinds.model.acts.unloading"), "LOADING", 0.5)
+    stuck = failure(bench, ())
+    assert stuck.summary == "A model did not unload"
+    assert stuck.detail.startswith("a is still loading on triton, and as long as that goes on")
+    assert stuck.address.endswith("/model/triton/a")
 
 
 def test_versions_are_what_the_plan_file_chooses(bench: Bench) -> None:
