@@ -144,3 +144,29 @@ def test_validate_tells_warnings_and_how_much_is_silenced(command: Command, mode
     assert " ".join(ran.out.split()).endswith("; 1 finding silenced.")
     assert "[response-cache-off]" in ran.err
     assert "instance-group-gpu" not in ran.err
+
+
+def test_what_is_no_text_says_where(command: Command, models: Path) -> None:
+    (models / "fine/config.pbtxt").write_bytes(b'backend: "python"\n# caf\xe9\n')
+    ran = command("check", str(models / "fine"))
+    assert ran.code == 1
+    said = " ".join(ran.err.replace("│", "").split())
+    assert "line 2 holds the byte 0xe9, which is no text in UTF-8. → Write it as text in UTF-8." in said
+
+
+def test_a_directory_in_the_place_of_a_config_is_an_error(command: Command, models: Path) -> None:
+    (models / "fine/config.pbtxt").unlink()
+    (models / "fine/config.pbtxt").mkdir()
+    ran = command("check", str(models))
+    assert (ran.code, ran.out) == (1, "2 models: 1 error, 0 warnings.\n")
+    said = " ".join(ran.err.replace("│", "").split())
+    assert "it is a directory, and a server that reads it as a config ends." in said
+
+
+def test_a_link_is_followed_as_the_server_does(command: Command, models: Path) -> None:
+    code = models / "fine/1/model.py"
+    code.rename(models.parent / "model.py")
+    code.symlink_to(models.parent / "model.py")
+    assert command("check", str(models / "fine")).out == "1 model: nothing found.\n"
+    (models.parent / "model.py").unlink()
+    assert "[model-file]" in command("check", str(models / "fine")).err

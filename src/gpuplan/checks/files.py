@@ -10,13 +10,17 @@ from gpuplan.model.diagnostic import Location, Severity
 
 NONE = Check("version-directory", "A model has no version directory", Effect.REFUSED)
 PASSED = Check("version-name", "A directory that looks like a version is passed over", Effect.IGNORED, Severity.WARNING)
+MISREAD = Check("version-misread", "A directory is taken for a version that is not there", Effect.REFUSED)
+NUMBER = Check("version-number", "A version's number is too large", Effect.KILLS)
 POLICY = Check("version-policy", "A wanted version is not there", Effect.REFUSED)
 FILE = Check("model-file", "A version has no model file", Effect.REFUSED)
 LABELS = Check("label-file", "A file of labels is not there", Effect.REFUSED)
 ENVIRONMENT = Check("execution-environment", "An execution environment is not there", Effect.REFUSED)
 
 _DIRECTORY = "$$TRITON_MODEL_DIRECTORY/"
-_NUMBERED = re.compile(r"^v?\d+$")
+_NUMBERED = re.compile(r"^v?[0-9]+$")
+_BITS = 63
+"""Of a version, beside its sign."""
 
 
 def _versions(subject: Subject, _: Repository) -> Findings:
@@ -27,10 +31,24 @@ def _versions(subject: Subject, _: Repository) -> Findings:
         detail = f"{root} holds no directory whose name is a number; Triton serves versions{also}."
         yield NONE.at(Location(str(root)), detail, f"Make one: {marker}")
     for folder in subject.folders:
-        if _NUMBERED.match(folder) and folder not in map(str, subject.versions):
-            plainly = folder.lstrip("v0") or "0"
+        if _NUMBERED.match(folder) and folder not in map(str, subject.versions) and folder not in subject.misread:
+            plainly = int(folder.lstrip("v"))
             detail = f"{root}/{folder} is no version for Triton: their names are numbers without leading zeros."
-            yield PASSED.at(Location(f"{root}/{folder}"), detail, f"Call it {plainly}.")
+            fix = "Take it away" if plainly in subject.versions else f"Call it {plainly}"
+            yield PASSED.at(Location(f"{root}/{folder}"), detail, f"{fix}.")
+
+
+def _misread(subject: Subject, _: Repository) -> Findings:
+    root = subject.root
+    for folder, version in subject.misread.items():
+        place, fix = Location(f"{root}/{folder}"), "Move it out of the model's directory, or call it old-"
+        if version.bit_length() > _BITS:
+            detail = f"Triton takes {root}/{folder} for a version, cannot count so far, and ends."
+            yield NUMBER.at(place, detail, "Number versions from 1.")
+        else:
+            hangs = ", and never answers the load" if subject.backend == "python" else ""
+            detail = f"Triton takes {root}/{folder} for version {version}, looks for it in {root}/{version}{hangs}."
+            yield MISREAD.at(place, detail, f"{fix}{folder}: Triton heeds only how the name begins.")
 
 
 def _policy(subject: Subject, _: Repository) -> Findings:
@@ -93,5 +111,6 @@ def _environment(subject: Subject, _: Repository) -> Findings:
 
 
 FAMILY = Family(
-    (NONE, PASSED, POLICY, FILE, LABELS, ENVIRONMENT), (_versions, _policy, _model_files, _labels, _environment)
+    (NONE, PASSED, MISREAD, NUMBER, POLICY, FILE, LABELS, ENVIRONMENT),
+    (_versions, _misread, _policy, _model_files, _labels, _environment),
 )

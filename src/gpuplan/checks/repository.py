@@ -92,6 +92,8 @@ class Subject:
     """Where a field of the config is stated: ``where("instance_group", 0, "gpus")``."""
     stated_versions: Sequence[int] = ()
     """Versions that a plan file asks for by number."""
+    misread: Mapping[str, int] = field(default_factory=dict)
+    """Directories that are no versions → the version that Triton would take them for and serve, or fail to count."""
 
     @property
     def ensemble(self) -> bool:

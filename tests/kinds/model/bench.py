@@ -173,11 +173,12 @@ class Bench:
         self.record = ledger.record
         return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}
 
-    def by_hand(self, act: str, name: str) -> None:
-        """Load or unload a model as somebody with curl would, and wait until it is done."""
+    def by_hand(self, act: str, name: str, config: str = "") -> None:
+        """Load or unload a model as somebody with curl would, and wait until it is done; `config` is JSON."""
+        body = json.dumps({"parameters": {"config": config}} if config else {}).encode()
         with self.hands.forward(8000) as address:
             connection = http.client.HTTPConnection(address, timeout=30)
-            connection.request("POST", f"/v2/repository/models/{name}/{act}", body=b"{}")
+            connection.request("POST", f"/v2/repository/models/{name}/{act}", body=body)
             assert connection.getresponse().status == 200
             connection.close()
         deadline = time.monotonic() + 10

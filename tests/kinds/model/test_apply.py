@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -80,6 +81,36 @@ def test_a_part_that_was_unloaded_by_hand_takes_its_ensemble_along(bench: Bench)
     assert bench.compare(wanted) == ()
 
 
+OTHER = json.dumps(
+    {
+        "backend": "python",
+        "max_batch_size": 2,
+        "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [1]}],
+        "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [1]}],
+    }
+)
+
+
+def test_a_config_that_somebody_loaded_gives_way_to_that_of_the_files(bench: Bench) -> None:
+    bench.python("a")
+    wanted = bench.want(a={})
+    bench.apply(wanted)
+    bench.by_hand("load", "a", OTHER)
+    (change,) = bench.apply(wanted)
+    assert change.interrupts == (f"model a on {SERVER} stops serving until it is loaded again",)
+    assert bench.compare(wanted) == ()
+
+
+def test_a_config_that_somebody_loaded_gives_way_to_new_files_without_a_gap(bench: Bench) -> None:
+    bench.python("a")
+    bench.apply(bench.want(a={}))
+    bench.by_hand("load", "a", OTHER)
+    bench.python("a", answer=2)
+    wanted = bench.want(a={})
+    assert [change.interrupts for change in bench.apply(wanted)] == [(), ()]
+    assert bench.compare(wanted) == ()
+
+
 def test_a_dropped_ensemble_leaves_what_others_want(bench: Bench) -> None:
     ensemble(bench)
     bench.apply(bench.want(ens={}, b={}, a={}))
@@ -135,7 +166,7 @@ def test_an_answer_that_hides_the_cause_is_explained_by_the_log(bench: Bench) ->
     assert "'max_batch_size' must be non-negative value for a" in found.detail
 
 
-def test_a_load_that_never_answers_ends(bench: Bench) -> None:
+def test_a_load_that_never_answers_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.write("a/1/weights.bin", "x")
     bench.write("a/config.pbtxt", CONFIG)
     silenced = [{"id": "model-file", "reason": "it is to hang"}]
@@ -146,6 +177,11 @@ def test_a_load_that_never_answers_ends(bench: Bench) -> None:
     assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
     assert bench.states() == {"a": "LOADING"}
     assert failure(bench, wanted).summary == "A model load did not end"
+    monkeypatch.setattr(import_module("gpuplan.kinds.model.acts.unloading"), "LOADING", 0.5)
+    stuck = failure(bench, ())
+    assert stuck.summary == "A model did not unload"
+    assert stuck.detail.startswith("a is still loading on triton, and as long as that goes on")
+    assert stuck.address.endswith("/model/triton/a")
 
 
 def test_versions_are_what_the_plan_file_chooses(bench: Bench) -> None:

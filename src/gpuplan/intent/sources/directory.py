@@ -50,7 +50,7 @@ def check_directory(path: str, server: Server, silences: tuple[Silence, ...] = (
 
 
 def _model(name: str, folder: Path, faults: list[Diagnostic]) -> Subject | None:
-    found = scan(folder)
+    found = scan(folder, outside=True)
     file = folder / CONFIG
     try:
         parsed = parse(config_text(found), str(file))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,9 @@ from gpuplan.intent.expand import Placed
 from gpuplan.intent.planfile import Model, PlanFile
 from gpuplan.intent.sources.places import Places
 from gpuplan.intent.sources.render import Layer, policy, wanted_versions, with_layers
-from gpuplan.intent.sources.scan import CONFIG, Scan, scan
+from gpuplan.intent.sources.scan import CONFIG, HIGHEST, Scan, read_as, scan
 from gpuplan.model.diagnostic import Diagnostic, Location, Problem, Severity
+from gpuplan.model.value import JsonObject
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -89,7 +90,17 @@ def subject(name: str, found: Scan, config: Message, places: Places, numbers: Se
     """What the checks look at; `numbers` are the versions that a plan file asks for by number."""
     as_json = modelconfig.to_json(config)
     wanted = wanted_versions(as_json, found.versions)
-    return Subject(name, found.root, found.files, found.folders, found.versions, as_json, wanted, places, numbers)
+    misread = _misread(as_json, found)
+    return Subject(
+        name, found.root, found.files, found.folders, found.versions, as_json, wanted, places, numbers, misread
+    )
+
+
+def _misread(config: JsonObject, found: Scan) -> Mapping[str, int]:
+    taken = {folder: number for folder in found.folders if (number := read_as(folder)) is not None}
+    possible = {number for number in taken.values() if abs(number) <= HIGHEST}
+    served = {*wanted_versions(config, sorted(possible))} - {*found.versions}
+    return {folder: number for folder, number in taken.items() if number in served or number not in possible}
 
 
 def config_text(found: Scan) -> str:
@@ -98,20 +109,27 @@ def config_text(found: Scan) -> str:
     Raises:
         Problem: it cannot be read, or is too long.
     """
+    if CONFIG in found.folders:
+        why = "it is a directory, and a server that reads it as a config ends"
+        raise Problem(unreadable(found.root / CONFIG, why, "Put the config there as a file."))
     path = found.files.get(CONFIG)
     if path is None:
         return ""
     try:
         with path.open("rb") as file:
             raw = file.read(LONGEST_CONFIG + 1)
-        text = raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise Problem(unreadable(path, str(fault))) from None
+    except OSError as fault:
+        raise Problem(unreadable(path, fault.strerror or str(fault))) from None
     if len(raw) > LONGEST_CONFIG:
-        raise Problem(unreadable(path, "it is longer than 1 MiB"))
-    return text
+        raise Problem(unreadable(path, "it is longer than 1 MiB", "Take out of it what is no config."))
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        line = raw.count(b"\n", 0, fault.start) + 1
+        why = f"line {line} holds the byte 0x{raw[fault.start]:02x}, which is no text in UTF-8"
+        raise Problem(unreadable(path, why, "Write it as text in UTF-8.", line)) from None
 
 
-def unreadable(path: Path, why: str) -> Diagnostic:
+def unreadable(path: Path, why: str, fix: str = "Make it readable.", line: int = 0) -> Diagnostic:
     """A file of a model that cannot be read."""
-    return Diagnostic("A model's file cannot be read", f"{path}: {why}.", "Make it readable.", Location(str(path)))
+    return Diagnostic("A model's file cannot be read", f"{path}: {why}.", fix, Location(str(path), line))

@@ -79,6 +79,18 @@ def stays(step: Step, model: str, found: Server, refusal: str) -> Diagnostic:
     return Diagnostic("A model did not unload", f"{model}: {why}.", fix, address=str(step.address))
 
 
+def goes_on(step: Step, model: str) -> Diagnostic:
+    """The model cannot be unloaded, since it is still being loaded."""
+    container = step.arguments["container"]
+    return Diagnostic(
+        "A model did not unload",
+        f"{model} is still loading on {container}, and as long as that goes on the server unloads it for nobody.",
+        f"Look at docker logs {container}. If the load hangs, restart the container, which loads the others by itself "
+        f"(docker restart {container}), then plan and apply; if it only takes long, apply again when it has ended.",
+        address=str(step.address),
+    )
+
+
 def no_server(step: Step, container: str, why: str) -> Diagnostic:
     """There is nobody to ask."""
     return Diagnostic(

@@ -9,6 +9,7 @@ from gpuplan.kinds.model.situation import Situation
 from gpuplan.kinds.model.standing import (
     SHORT,
     first_time,
+    loaded_by_hand,
     overridden,
     override_gap,
     override_lost,
@@ -138,6 +139,8 @@ def _server_reasons(wanted: Wanted, found: Situation, *, forced: bool) -> list[s
         return [] if forced else [unseen(wanted, found.server)]
     missing = [each for each in found.server.index[wanted.model] if each.state != READY and each.reason]
     told = [_reason(each) for each in missing if each.number in wanted.versions or not wanted.versions]
+    if loaded_by_hand(wanted, found.server):
+        told.append("somebody loaded it with another config than that of its files")
     return list(dict.fromkeys((*told, *override_lost(wanted, found.server))))
 
 

@@ -50,13 +50,13 @@ def _pulled_in(found: Situation, wanted: Set[str], circumstances: Circumstances)
 
 def _unloaded(address: Address, found: Situation, server: Server, circumstances: Circumstances) -> Change:
     model = address.name.partition("/")[2]
-    ready = server.ready(model)
+    ready, of_server = server.ready(model), f"the models of {found.container.name}"
     held = _held(address, found, server, circumstances)
     return Change(
         address,
         Action.DELETE,
         fields=(FieldChange("state", server.state(model), None),),
-        reasons=(f"{model} is loaded and not among the models of {found.container.name}",),
+        reasons=(f"{model} is {'loading' if server.loading(model) else 'loaded'} and not among {of_server}",),
         interrupts=(f"model {model} on {found.container.name} stops serving",) if ready else (),
         disturbs={address: f"{model} is unloaded"},
         steps=(unload(address, found.container.name, model, held, dependents=found.remote, own=found.own),),

@@ -50,6 +50,10 @@ class Server:
         """True where a version serves, or is on its way to or from it."""
         return any(each.state not in ("", "UNAVAILABLE", "UNKNOWN") for each in self.index.get(model, ()))
 
+    def loading(self, model: str) -> bool:
+        """True while a version is being loaded."""
+        return any(each.state == "LOADING" for each in self.index.get(model, ()))
+
     def moving(self, model: str) -> bool:
         """True while a version is on its way to or from serving."""
         return any(each.state in ("LOADING", "UNLOADING") for each in self.index.get(model, ()))

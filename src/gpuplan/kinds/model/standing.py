@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuplan.kinds.model.read import READY, Server
 from gpuplan.kinds.model.situation import Situation
 from gpuplan.kinds.model.wanted import Wanted, lays_all_anew, wanted_from
+from gpuplan.model.address import Address
 from gpuplan.model.change import FieldChange
 from gpuplan.model.resource import Circumstances, Desired
 from gpuplan.model.value import Json, JsonObject
@@ -64,16 +65,36 @@ def override_gap(desired: Desired, wanted: Wanted, found: Situation, circumstanc
     One that states every field of the override in force needs no gap: nothing of that can remain.
     """
     server = found.server
-    if server is None or not wanted.repository or not server.ready(wanted.model) or found.disturbed:
+    if server is None or not server.ready(wanted.model) or found.disturbed:
         return ()
-    mark = server.contents.get(wanted.model, "")
+    mark = server.contents.get(wanted.model) or ""
+    if not wanted.repository:
+        return _gap(wanted, found) if loaded_by_hand(wanted, server) and not _new_files(wanted, circumstances) else ()
     if not mark or mark == wanted.content:
         return ()
     recorded = circumstances.record.resources.get(desired.address)
     before = wanted_from(recorded.spec) if recorded else None
     if before is not None and before.content == mark and lays_all_anew(wanted.overlay, before.overlay):
         return ()
+    return _gap(wanted, found)
+
+
+def loaded_by_hand(wanted: Wanted, server: Server) -> bool:
+    """True where a server took the config of a load call in place of that of our files, which holds our mark.
+
+    A load without one leaves such a model as it is while its files are those that it was loaded from.
+    """
+    model = wanted.model
+    return not wanted.repository and bool(server.ready(model)) and not server.contents.get(model)
+
+
+def _gap(wanted: Wanted, found: Situation) -> Sequence[str]:
     return (f"model {wanted.model} on {found.container.name} stops serving until it is loaded again",)
+
+
+def _new_files(wanted: Wanted, circumstances: Circumstances) -> bool:
+    files = Address(circumstances.node, "repository", wanted.container).part(wanted.model)
+    return any(disturbed.covers(files) for disturbed in circumstances.disturbed)
 
 
 def override_lost(wanted: Wanted, server: Server) -> Iterator[str]:

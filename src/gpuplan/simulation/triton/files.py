@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ _FILES = {"python": "model.py", "onnxruntime": "model.onnx", "tensorrt": "model.
 """Backend → the file that it loads where the config names none (README of each backend)."""
 _PLATFORMS = {"tensorrt_plan": "tensorrt", "onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch",
               "tensorflow_savedmodel": "tensorflow", "tensorflow_graphdef": "tensorflow"}  # fmt: skip
+
+
+_VERSION = re.compile(r"^(?!0.) *([+-]?[0-9]+)")
+"""How Triton reads the name of a directory as a version: by how it begins, and never with a leading zero."""
 
 
 class PollFailed(Exception):
@@ -129,7 +134,9 @@ def _modified(directory: Path) -> int:
 
 def _versions(directory: Path, config: Document) -> tuple[str, ...]:
     """Versions that the version policy makes available, oldest first."""
-    there = sorted((entry.name for entry in directory.iterdir() if entry.is_dir() and entry.name.isdigit()), key=int)
+    names = (entry.name for entry in directory.iterdir() if entry.is_dir())
+    numbers = {int(number[1]) for name in names if (number := _VERSION.match(name))}
+    there = [str(number) for number in sorted(numbers)]
     policy = config.get("version_policy")
     policy = policy if isinstance(policy, dict) else {}
     if "all" in policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gpuplan.simulation.devices import UnknownDevice, requested
@@ -125,6 +126,7 @@ def unsettled(server: Server) -> bool:
 
 
 def _poll(serving: Serving, name: str, config: str = "") -> Polled | None:
+    """A model as it lies there; the config that a load call gave holds until its files change, or it is unloaded."""
     known = serving.server.models.get(name)
     override = config or (known.override if known else "")
     place = serving.directories().get(name)
@@ -132,7 +134,9 @@ def _poll(serving: Serving, name: str, config: str = "") -> Polled | None:
         serving.log(f"failed to poll model '{name}': model not found in any model repository.")
         return None
     try:
-        return poll(place[0], place[1], serving.server.auto_complete, serving.server.release, override)
+        read = partial(poll, place[0], place[1], serving.server.auto_complete, serving.server.release)
+        polled = read(override)
+        return read() if override and not config and known and polled.modified > known.modified else polled
     except (PollFailed, OSError) as error:
         serving.log(f"Poll failed for model directory '{name}': {error}")
         return None
