@@ -12,6 +12,7 @@ from gpuplan.kinds.container import ROOM
 from gpuplan.kinds.container.payload import Owner, payload
 from gpuplan.kinds.container.shape import ContainerSpec, to_json
 from gpuplan.kinds.ground.raw import mapping, mappings
+from gpuplan.kinds.room import Memory
 from gpuplan.model.address import Address
 from gpuplan.model.change import Comparison
 from gpuplan.model.record import Record, Recorded
@@ -33,10 +34,18 @@ class Bench:
         """An image that the node has."""
         self.node = session.node
         self.said: list[str] = []
-        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append, lambda facts: self._remember([*facts]))
+        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append, keeper=self)
         self.engine = session.docker()
         self.resources: dict[Address, Recorded] = {}
         self.remembered: dict[Address, JsonObject] = {}
+
+    def note(self, facts: Memory) -> None:
+        """What a door has remembered before its act."""
+        self._remember([*facts])
+
+    def seal(self, *_: str) -> str:
+        """No seals: what is seen of a rotated secret is tested elsewhere."""
+        return ""
 
     @property
     def gpus(self) -> Mapping[str, str]:
