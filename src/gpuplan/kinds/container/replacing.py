@@ -99,6 +99,10 @@ def _probes(stated: Container) -> Iterator[Objection]:
 
 def _deadlines(stated: Container) -> Iterator[Objection]:
     ready = stated.ready
+    for key in ("timeout", "boot"):
+        if getattr(ready, key) == 0:
+            detail = f"ready.{key} is 0, and a container takes some time to start."
+            yield Objection(f"ready.{key}", "A deadline that cannot be met", detail, "Raise it, or leave it out.")
     if ready.boot is None:
         return
     if stated.triton is not None:

@@ -19,6 +19,7 @@ from gpuplan.intent.sources.archive import Held, look_into
 from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.kinds.container.images import canonical_name
+from gpuplan.kinds.container.refused import refused
 from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, Archived, ContainerSpec, EnvValue, from_json, to_json
@@ -27,8 +28,11 @@ from gpuplan.model.diagnostic import Diagnostic, Severity
 from gpuplan.model.inventory import Host
 from gpuplan.model.resource import Desired
 
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
-"""Every image reference, and little else (distribution reference grammar): none with an empty part."""
+_PATH = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PATH}(?:/{_PATH})*(?::\w[\w.-]{{0,127}})?(?:@[a-z0-9]+:[A-Za-z0-9]+)?", re.ASCII
+)
+"""Every image reference, and little else (distribution reference grammar): names are in lower case, a host need not."""
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 SERVER_PORTS = {"http": "8000/tcp", "grpc": "8001/tcp", "metrics": "8002/tcp"}
 
@@ -133,10 +137,7 @@ def _refuse(told: _Told) -> None:
         told.fault(
             "", "A container's name is too short", "Docker wants at least two characters.", "Give it another name."
         )
-    for key in ("network", "ipc", "pid"):
-        if str(getattr(stated, key) or "").startswith("container:"):
-            detail = f"{key}: {getattr(stated, key)} would tie it to one container, and break when that is replaced."
-            told.fault(key, "A namespace of another container", detail, "Use host, shareable, or a named network.")
+    refused(stated, told.fault)
     if stated.network == "host" and stated.ports:
         told.fault("ports", "Ports on the host's network", "With network: host nothing is published.", "Remove ports:.")
     if stated.memory and (stated.shm_size or 0) > stated.memory:
