@@ -172,8 +172,8 @@ def test_an_interrupt_lets_the_step_end_and_says_what_is_left(
         text=True,
     )
     assert process.stderr is not None
+    assert "gpu-a1: 1/" in process.stderr.readline()
     with _standing_still(Path(os.environ["GPUPLAN_STATE_DIR"])):
-        assert "gpu-a1: 1/" in process.stderr.readline()
         process.send_signal(number)
         err = _lines_until(process.stderr, "each node finishes the step it is in")
     out, rest = process.communicate(timeout=60)

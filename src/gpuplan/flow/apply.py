@@ -232,7 +232,7 @@ def _read_since(address: str) -> Diagnostic:
 def _interrupted(node: str) -> Diagnostic:
     return Diagnostic(
         "Interrupted",
-        "What was under way was finished, and no further step was begun.",
+        "What was under way was finished, and nothing else was begun.",
         "Run gpuplan plan, then apply, to go on from here.",
         address=node,
     )

@@ -41,10 +41,42 @@ from tests.kinds.container.test_spec import faults, one
         ({"cpus": 0.001}, "Too few CPUs"),
         ({"workdir": "srv"}, "A working directory is not absolute"),
         ({"pid": "container:other"}, "A namespace of another container"),
+        ({"network": "container:other"}, "A namespace of another container"),
+        ({"pid": "none"}, "A namespace is not known"),
+        ({"ipc": "shared"}, "A namespace is not known"),
+        ({"cap_add": ["NET_ADMNI"]}, "A capability is not known"),
+        ({"cap_drop": ["cap_everything"]}, "A capability is not known"),
+        ({"ulimits": {"files": 5}}, "A limit is not known"),
+        ({"ulimits": {"core": -2}}, "A limit is below nothing"),
+        ({"ulimits": {"nofile": {"soft": 10, "hard": 5}}}, "A soft limit above the hard one"),
+        ({"ulimits": {"nofile": {"soft": -1, "hard": 5}}}, "A soft limit above the hard one"),
+        ({"sysctls": {"vm.swappiness": 1}}, "A setting of the whole node"),
+        ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "A setting of the whole node"),
+        ({"extra_hosts": {"a b": "10.0.0.1"}}, "A host name is not valid"),
+        ({"extra_hosts": {"db": "[fe80::1]"}}, "A host's address is not valid"),
+        ({"image": "Team/App:1"}, "An image's name is not understood"),
+        ({"image": "registry:5000/App:1"}, "An image's name is not understood"),
+        ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
     ],
 )
 def test_what_is_refused(stated: dict[str, Any], told: str) -> None:
     assert [summary for summary, _, _ in faults(**stated)] == [told]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"ipc": "shareable", "pid": "host", "cap_add": ["all", "CAP_BPF"], "cap_drop": ["mknod"]},
+        {"ulimits": {"core": 0, "memlock": -1, "stack": {"soft": 1, "hard": -1}}},
+        {"sysctls": {"net.core.somaxconn": 1, "kernel.shm_rmid_forced": 1, "fs.mqueue.msg_max": 9}},
+        {"extra_hosts": {"db": "10.0.0.1", "v6": "fe80::1", "gw": "host-gateway", "local": "::1"}},
+        {"image": "Registry.Example:5000/team/my-app__x.y:V1.0_rc@sha256:0a"},
+        {"image": "localhost/app"},
+        {"image": "sha256:0e760224f481"},
+    ],
+)
+def test_what_the_engine_takes_is_taken(stated: dict[str, Any]) -> None:
+    assert faults(**stated) == []
 
 
 def test_what_is_understood_goes_to_the_engine() -> None:

@@ -82,12 +82,17 @@ def _meet(one: str, other: str) -> bool:
     return not one or not other or one == other
 
 
+_STEP = "Add step: 10 to the ports, so that each container has its own."
+_NO_STEP = "Name the container's side alone (80, for any free port of the node), or put them on a network."
+
+
 def _clash(plan: PlanFile, one: Placed, other: Placed, port: str) -> Diagnostic:
     detail, fix = f"{one.name} and {other.name} both publish {port} on the node.", "Give one of them another port."
     if one.name == other.name:
         detail = f"{one.name} publishes {port} twice."
     elif one.path == other.path:
-        fix = "Add step: 10 to the ports, so that each container has its own."
+        stepped = isinstance(other.container.ports, ServerPorts)
+        fix = _STEP if stepped else _NO_STEP
     return Diagnostic("A host port is taken", detail, fix, plan.where(*other.path, "ports"))
 
 

@@ -135,7 +135,7 @@ def _words(value: Json) -> Json:
 
 def _sides(value: Json) -> Json:
     bindings = ", ".join(texts(value))
-    return int(bindings) if bindings.isdigit() else bindings
+    return int(bindings) if bindings.isdigit() else bindings or "any free port"
 
 
 def _listed(value: Json) -> Json:

@@ -5,7 +5,7 @@ No secret and no stranger's value is ever told of an environment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.kinds.container.access import access_lost
@@ -78,8 +78,9 @@ def differences(
     found.extend(_fields(spec, before.spec if before else None, live, observed))
     reasons.extend(_completion(spec, live))
     secrets = verdicts(spec.env, live, circumstances.secrets, circumstances.record.key)
-    env = compare_env(spec.env, before, live, image, secrets)
-    found.extend(sorted(env, key=lambda change: change.path))
+    env = sorted(compare_env(spec.env, before, live, image, secrets), key=lambda change: change.path)
+    found.extend(env)
+    reasons.extend(_unstated(env, spec))
     rotated = frozenset(f"env.{name}" for name, each in secrets.items() if each.rotated)
     return Differences(tuple(found), (*reasons, *words(secrets)), rotated)
 
@@ -117,6 +118,13 @@ def wanted_env(wanted: Mapping[str, EnvValue]) -> Iterator[FieldChange]:
     for name, value in wanted.items():
         secret = not isinstance(value, str)
         yield FieldChange(f"env.{name}", None, None if secret else str(value), sensitive=secret)
+
+
+def _unstated(env: Sequence[FieldChange], spec: ContainerSpec) -> Iterator[str]:
+    """Variables that are too many, in words, since of a value that may be a secret nothing is shown."""
+    for name in (change.path.removeprefix("env.") for change in env):
+        if name not in spec.env:
+            yield f"it has a variable {name}, which the plan file does not state"
 
 
 def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:

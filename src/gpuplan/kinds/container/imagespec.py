@@ -11,8 +11,11 @@ from gpuplan.kinds.container.images import canonical_name
 from gpuplan.kinds.container.options import Fault
 from gpuplan.kinds.container.shape import Archived
 
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*(@[a-z0-9]+:[A-Za-z0-9]+)?")
-"""Every image reference, and little else (distribution reference grammar): none with an empty part."""
+_PATH = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PATH}(?:/{_PATH})*(?::\w[\w.-]{{0,127}})?(?:@[a-z0-9]+:[A-Za-z0-9]+)?", re.ASCII
+)
+"""Every image reference, and little else (distribution reference grammar): names are in lower case, a host need not."""
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 
 

@@ -31,7 +31,7 @@ def live_fields(live: Live, networks: Mapping[str, str] | None = None) -> Fields
         **health_fields(mapping(live.config.get("Healthcheck")), silent=True),
         **{name: value for name, value in owned.items() if value},
         **_networks(live, networks or {}),
-        **_ports(host),
+        **_ports(host, live.config),
         **_mounts(host, live),
         **dict(_tmpfs(host)),
         **dict(_devices(host)),
@@ -113,8 +113,10 @@ def _networks(live: Live, names: Mapping[str, str]) -> Fields:
     return found
 
 
-def _ports(host: JsonObject) -> Fields:
-    found: dict[str, Json] = {}
+def _ports(host: JsonObject, config: JsonObject) -> Fields:
+    """Host sides by port; where every port is published, those that are exposed have any free one."""
+    exposed = mapping(config.get("ExposedPorts")) if host.get("PublishAllPorts") is True else {}
+    found: dict[str, Json] = {f"ports.{inside}": [""] for inside in exposed}
     for inside, sides in mapping(host.get("PortBindings")).items():
         told = {host_side(str(side.get("HostIp") or ""), str(side.get("HostPort") or "")) for side in mappings(sides)}
         if told:

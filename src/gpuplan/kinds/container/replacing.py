@@ -103,6 +103,10 @@ def _deadlines(stated: Container) -> Iterator[Objection]:
     if stated.triton is None and ready.interval >= (least := TIMEOUT if ready.timeout is None else ready.timeout) > 0:
         detail = f"The next look is after {ready.interval:g} s, and it has {least:g} s to be ready."
         yield Objection("ready.interval", "There is only one look", detail, "Look more often, or raise timeout:.")
+    for key in ("timeout", "boot"):
+        if getattr(ready, key) == 0:
+            detail = f"ready.{key} is 0, and a container takes some time to start."
+            yield Objection(f"ready.{key}", "A deadline that cannot be met", detail, "Raise it, or leave it out.")
     if ready.boot is None:
         return
     if stated.triton is not None:

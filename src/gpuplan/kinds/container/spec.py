@@ -19,6 +19,7 @@ from gpuplan.kinds.container import normal, options
 from gpuplan.kinds.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.kinds.container.imagespec import archived, image_of
 from gpuplan.kinds.container.owncommand import objections_to_own
+from gpuplan.kinds.container.refused import refused
 from gpuplan.kinds.container.replacing import drain, objections, readiness
 from gpuplan.kinds.container.server import Fault, check, command_line, decides_completion, mounted
 from gpuplan.kinds.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json
@@ -133,10 +134,7 @@ def _refuse(told: _Told) -> None:
         told.fault(
             "", "A container's name is too short", "Docker wants at least two characters.", "Give it another name."
         )
-    for key in ("network", "ipc", "pid"):
-        if str(getattr(stated, key) or "").startswith("container:"):
-            detail = f"{key}: {getattr(stated, key)} would tie it to one container, and break when that is replaced."
-            told.fault(key, "A namespace of another container", detail, "Use host, shareable, or a named network.")
+    refused(stated, told.fault)
     if stated.network == "host" and stated.ports:
         told.fault("ports", "Ports on the host's network", "With network: host nothing is published.", "Remove ports:.")
     if stated.memory and (stated.shm_size or 0) > stated.memory:

@@ -165,7 +165,10 @@ def explain(address: str, doing: str, said: str) -> Diagnostic:
         if rule.pattern.search(line):
             return Diagnostic(rule.summary, f"{doing}: {line}", rule.fix, address=address)
     return Diagnostic(
-        "The Docker engine refused", f"{doing}: {line}", "Look at journalctl -u docker on the node.", address=address
+        "The Docker engine refused",
+        f"{doing}: {line}",
+        "Correct what it names in the plan file; where it names nothing, look at journalctl -u docker on the node.",
+        address=address,
     )
 
 

@@ -182,7 +182,7 @@ def set_aside(new: Live | None, address: Address, hands: Hands) -> tuple[Diagnos
     return (
         Diagnostic(
             "The container that failed was kept",
-            f"It is stopped and called {address.name}{FAILED}; the next successful apply removes it.",
+            f"It is stopped and called {address.name}{FAILED}; it goes once a new {address.name} is ready.",
             f"docker logs {address.name}{FAILED}",
             address=str(address),
             severity=Severity.WARNING,
