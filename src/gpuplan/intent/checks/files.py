@@ -17,8 +17,9 @@ def wrong_path(plan: PlanFile, path: str, kind: Literal["file", "directory"]) ->
     if not path or "\0" in path:
         return f"{path!r} is not a path.", f"Name a {kind} beside the plan file."
     if pure.is_absolute() or ".." in pure.parts:
-        detail = f"{path} leads out of the plan file's folder."
-        return detail, "Move it below the plan file, or put a symbolic link there."
+        what = "is an absolute path" if pure.is_absolute() else "holds '..'"
+        detail = f"{path} {what}, and paths go from the plan file's folder down."
+        return detail, "Write it from that folder on; what lies elsewhere is moved below it, or linked to."
     try:
         found = Path(plan.path).parent / path
         there = found.is_dir() if kind == "directory" else found.is_file()

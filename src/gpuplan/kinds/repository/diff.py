@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from gpuplan.kinds.repository.fields import differences
 from gpuplan.kinds.repository.read import FoundFile, Observed
@@ -66,9 +66,12 @@ def _updated(
     models = {name: model for name, model in wanted_models(desired.spec).items() if name not in unread}
     fields: list[FieldChange] = []
     steps: list[Step] = []
+    configured: set[str] = set()
     for name, model in models.items():
         told = _told(name, model, found.get(name), configs.get(name))
         fields.extend(told)
+        if all(each.path.startswith(f"models.{name}.config.") for each in told):
+            configured.add(name)
         steps.extend([switch(address, name, model)] if told else [])
     for name in sorted({*found, *unread} - {*wanted_models(desired.spec)}):
         fields.append(FieldChange(f"models.{name}", _count(found[name]) if name in found else "not readable", None))
@@ -80,7 +83,7 @@ def _updated(
         address,
         Action.UPDATE,
         fields=tuple(fields),
-        reasons=tuple(_reasons(models, found, [str(name) for name in touched])),
+        reasons=tuple(_reasons(models, found, [str(name) for name in touched], configured)),
         disturbs=_touched(address, [str(name) for name in touched]),
         steps=tuple(steps),
     )
@@ -108,12 +111,17 @@ def _touched(address: Address, names: Iterable[str]) -> Mapping[Address, str]:
     return {address.part(name): f"the files of {name} change" for name in names}
 
 
-def _reasons(wanted: Mapping[str, WantedModel], found: Mapping[str, Files], touched: Iterable[str]) -> Iterator[str]:
+def _reasons(
+    wanted: Mapping[str, WantedModel], found: Mapping[str, Files], touched: Iterable[str], configured: Set[str]
+) -> Iterator[str]:
+    """Why each model that is `touched` is; of those that are `configured` nothing differs but the config."""
     for name in touched:
         if name not in wanted:
             yield f"{name} is not among the models of this server"
         elif name not in found:
             yield f"{name} is not on the node"
+        elif name in configured:
+            yield f"the config of {name} on the node is not what its source and the plan file make of it"
         else:
             yield f"the files of {name} on the node differ from its source"
 
