@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -20,6 +20,9 @@ from gpuplan.reach.session import Question, Session
 
 AT_ONCE = 32
 """Nodes that are worked on at the same time."""
+
+LISTENING = 0.2
+"""Seconds after which whoever waits looks up: a signal that comes while a wait is being begun would not end it."""
 
 Found = TypeVar("Found")
 
@@ -83,6 +86,8 @@ def at_once(
     while True:
         try:
             running.extend(pool.submit(work, host) for host in hosts[len(running) :])
+            while wait(running, timeout=LISTENING).not_done:
+                continue
             found = tuple(each.result() for each in running)
         except KeyboardInterrupt:
             if stop is None or stop.is_set():
