@@ -83,6 +83,14 @@ def test_collect_removes_only_what_no_repository_uses(asking: Asking) -> None:
     assert asking.ok("blob.missing", digests=[hashlib.sha256(b"used").hexdigest()])["missing"] == []
 
 
+def test_nothing_is_left_where_nothing_is_used(asking: Asking) -> None:
+    """Not even what was remembered of the content, once a destroyed plan file leaves a node."""
+    asking.put(b"unused")
+    asking.ok("blob.missing", digests=[hashlib.sha256(b"unused").hexdigest()])
+    asking.ok("blob.collect")
+    assert not os.path.exists(os.path.join(asking.node.root, "hashes"))
+
+
 def test_a_killed_delivery_is_gone_on_with(tmp_path: Path) -> None:
     content = b"half and the other half"
     digest = hashlib.sha256(content).hexdigest()

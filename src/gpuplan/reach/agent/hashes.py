@@ -107,13 +107,15 @@ class Hashes:
                 os.close(descriptor)
 
     def keep_only(self, inodes: Collection[int]) -> None:
-        """Forget all other files, and write down what is left in one go."""
+        """Forget all other files, and write down what is left in one go; where nothing is left, no file is."""
         self.refresh()
         self._known = {inode: entry for inode, entry in self._known.items() if inode in inodes}
         self._fresh = {}
         text = "".join(_line(*entry) for entry in self._known.values())
         with contextlib.suppress(OSError):
-            if os.path.getsize(self._path) != len(text):
+            if not text:
+                os.unlink(self._path)
+            elif os.path.getsize(self._path) != len(text):
                 write_atomically(self._path, text.encode(), 0o600)
 
 
