@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run import Command
+
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is tested is a terminal that closes, not nohup around the tests
 
 
 @pytest.fixture(autouse=True)
