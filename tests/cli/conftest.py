@@ -9,7 +9,6 @@ import pytest
 
 from tests.cli.run import Command
 
-
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is tested is a terminal that closes, not nohup around the tests
 
 
