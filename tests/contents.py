@@ -6,8 +6,8 @@ import hashlib
 import io
 from contextlib import nullcontext
 
-from gpuplan.model.content import Content
-from gpuplan.reach.session import Session
+from gpuplan.transport.session import Session
+from gpuplan.types.content import Content
 
 
 def content_of(data: bytes, sha256: str = "", size: int | None = None) -> Content:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from gpuplan.catalog.boards import BOARDS
-from gpuplan.kinds.gpu.geometry import Geometry
-from gpuplan.kinds.gpu.placement import Hold, Layout, Live, Wanted, solve
-from gpuplan.kinds.gpu.search import cells, table_of
-from tests.kinds.gpu.test_placement import geometry
+from gpuplan.nvidia.boards import BOARDS
+from gpuplan.resources.gpu.geometry import Geometry
+from gpuplan.resources.gpu.placement import Hold, Layout, Live, Wanted, solve
+from gpuplan.resources.gpu.search import cells, table_of
+from tests.resources.gpu.test_placement import geometry
 
 SITUATIONS = 150
 """On each board."""

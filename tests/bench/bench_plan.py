@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.flow.run import apply, plan
-from gpuplan.intent.inventory import load_inventory
-from gpuplan.intent.load import load_plan
-from gpuplan.model.changeset import ChangeSet
-from gpuplan.model.inventory import Inventory
+from gpuplan.core.run import apply, plan
+from gpuplan.inventory import load_inventory
+from gpuplan.planfile.load import load_plan
+from gpuplan.types.changeset import ChangeSet
+from gpuplan.types.inventory import Inventory
 
 QUICKSTART = Path(__file__).parents[2] / "plans" / "quickstart.yaml"
 HOST = """

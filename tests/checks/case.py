@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from gpuplan.checks import CHECKS, Device, Effect, Server
-from gpuplan.intent.sources.directory import Checked, check_directory
-from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
+from gpuplan.planfile.sources.directory import Checked, check_directory
+from gpuplan.triton.lint import CHECKS, Device, Effect, Server
+from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from tests.checks.tree import write
-from tests.kinds.told import checked
+from tests.resources.told import checked
 
 CASES = Path(__file__).parent / "cases"
 IO = (

@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from gpuplan.catalog import modelconfig
+from gpuplan.triton import model_config
 from tests.checks.corpus import ANSWERS, Sample
 
 RIGHT = """backend: "python" max_batch_size: 8
@@ -45,14 +45,14 @@ def mutations(size: int, seed: int = 1) -> Iterator[Sample]:
     """As many samples; the same seed gives the same ones."""
     for number in range(size):
         rng = Random(f"mutation/{seed}/{number}")
-        config = modelconfig.empty()
+        config = model_config.empty()
         text_format.Parse(RIGHT, config)
         for more in rng.sample(MORE, rng.choice((0, 1, 1, 2))):
             with suppress(text_format.ParseError):  # two of one choice
                 text_format.Merge(more, config)
         for _ in range(rng.choice((1, 1, 2, 3))):
             _mutate(rng, rng.choice(list(_messages(config))))
-        yield Sample(f"{number:03}", "m", {"m/config.pbtxt": modelconfig.render(config), "m/1/model.py": ANSWERS})
+        yield Sample(f"{number:03}", "m", {"m/config.pbtxt": model_config.render(config), "m/1/model.py": ANSWERS})
 
 
 def _messages(message: Message) -> Iterator[Message]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.checks import CHECKS
+from gpuplan.triton.lint import CHECKS
 from tests.checks.case import LOADS, REFUSES, Case, cases, outcome, told
 
 ALL = cases()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.checks import CHECKS, Check
-from gpuplan.model.diagnostic import Severity
+from gpuplan.triton.lint import CHECKS, Check
+from gpuplan.types.diagnostic import Severity
 
 TEXT = (Path(__file__).parents[2] / "docs/checks.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.* \| .*) \|$", TEXT, re.MULTILINE))

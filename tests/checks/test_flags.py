@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplan.catalog.serverflags import faults
-from gpuplan.catalog.triton import release_of
+from gpuplan.triton.releases import release_of
+from gpuplan.triton.server_flags import faults
 from tests.checks.real import RealTriton
-from tests.kinds.told import checked
 from tests.lab.fixtures import Lab
+from tests.resources.told import checked
 
 CASES = yaml.safe_load((Path(__file__).parent / "flags.yaml").read_text("utf-8"))
 STARTS, EXITS = "starts", "exits"

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplan.intent.load import load_plan
-from gpuplan.intent.sources import silenced, sources_on
-from gpuplan.intent.sources.alone import check_models
-from gpuplan.model.diagnostic import Problem, Severity
-from gpuplan.model.inventory import Host
+from gpuplan.planfile.load import load_plan
+from gpuplan.planfile.sources import silenced, sources_on
+from gpuplan.planfile.sources.alone import check_models
+from gpuplan.types.diagnostic import Problem, Severity
+from gpuplan.types.inventory import Host
 from tests.checks.case import IO, PYTHON, told
 from tests.checks.tree import write
-from tests.kinds.told import checked
+from tests.resources.told import checked
 
 CASES = yaml.safe_load((Path(__file__).parent / "plans.yaml").read_text("utf-8"))
 

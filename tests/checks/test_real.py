@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.checks import CHECKS, Server
-from gpuplan.checks.check import Effect
-from gpuplan.intent.sources.directory import check_directory
-from gpuplan.model.diagnostic import Diagnostic
+from gpuplan.planfile.sources.directory import check_directory
+from gpuplan.triton.lint import CHECKS, Server
+from gpuplan.triton.lint.check import Effect
+from gpuplan.types.diagnostic import Diagnostic
 from tests.checks.case import HANGS, LOADS, Case, cases, outcome, told
 from tests.checks.corpus import corpus
 from tests.checks.mutations import mutations

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from gpuplan.cli import saved_file
-from gpuplan.flow import run as flow
-from gpuplan.model.changeset import ChangeSet, NodeChanges
-from gpuplan.model.diagnostic import Diagnostic, Exit
-from gpuplan.model.outcome import NodeOutcome, Status, StepOutcome
+from gpuplan.core import run as flow
+from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.diagnostic import Diagnostic, Exit
+from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
 from tests.cli.run import Command
-from tests.views import values
-from tests.views.values import change_set_of
+from tests.output import values
+from tests.output.values import change_set_of
 
 CLEAN = replace(values.NODE, unmanaged=(values.FOREIGN,), unknown=())
 SECOND = NodeChanges("gpu-h1", changes=(replace(values.LOAD, steps=()),), unmanaged=(values.IN_THE_WAY,))

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplan.model.inventory import Connection, Host
-from gpuplan.reach.connect import connect
-from gpuplan.reach.session import Session
+from gpuplan.transport.connect import connect
+from gpuplan.transport.session import Session
+from gpuplan.types.inventory import Connection, Host
 from tests.cli.run import Command
 
 IMAGE = "busybox:1.36"
@@ -51,7 +51,7 @@ def slices(session: Session, *places: tuple[int, int, int]) -> list[str]:
 
 
 def gpu(session: Session) -> dict[str, Any]:
-    from gpuplan.reach.session import Question
+    from gpuplan.transport.session import Question
 
     value: Any = session.ask(Question("found", ("gpu",))).probe("gpu").value
     found: dict[str, Any] = value["gpus"][0]

@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from gpuplan.cli.interrupt import Watch
-from gpuplan.model.event import Event, StepEnded, StepStarted
-from gpuplan.model.outcome import Status, StepOutcome
+from gpuplan.types.event import Event, StepEnded, StepStarted
+from gpuplan.types.outcome import Status, StepOutcome
 
 TWICE = """
 import os, signal
 from gpuplan.cli.interrupt import Watch
-from gpuplan.model.event import StepEnded, StepStarted
-from gpuplan.model.outcome import Status, StepOutcome
+from gpuplan.types.event import StepEnded, StepStarted
+from gpuplan.types.outcome import Status, StepOutcome
 with Watch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
     watch.listen(StepEnded("gpu-a1", StepOutcome("s", "create slice", Status.DONE)))
@@ -115,7 +115,7 @@ def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs(name: 
 LATE = """
 import os, signal
 from gpuplan.cli.interrupt import Watch
-from gpuplan.model.event import StepStarted
+from gpuplan.types.event import StepStarted
 with Watch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from gpuplan.cli.voice import as_json_text
-from gpuplan.views import json as documents
-from gpuplan.views import json_parts as parts
-from gpuplan.views.json_change_set import change_set as save
-from gpuplan.views.json_smoke import document as smoked
-from tests.views import values
-from tests.views.values import change_set_of
+from gpuplan.output import json as documents
+from gpuplan.output import json_parts as parts
+from gpuplan.output.json_change_set import change_set as save
+from gpuplan.output.json_smoke import document as smoked
+from tests.output import values
+from tests.output.values import change_set_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
 CHANGES = change_set_of(values.NODE, values.QUIET, values.UNREAD_NODE)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpuplan.cli import saved_file
-from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
+from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from tests.cli.run import Command
-from tests.views import values
-from tests.views.values import change_set_of
+from tests.output import values
+from tests.output.values import change_set_of
 
 MADE = change_set_of(values.NODE, values.QUIET)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.model.inventory import Connection, Host
-from gpuplan.reach.connect import connect
+from gpuplan.transport.connect import connect
+from gpuplan.types.inventory import Connection, Host
 from tests.contract.node import Node
 from tests.lab.place import PAUSE, TRITON
 

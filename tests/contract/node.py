@@ -14,9 +14,9 @@ import tritonclient.http
 from docker.errors import APIError
 from tritonclient.utils import InferenceServerException
 
-from gpuplan.model.inventory import Host
-from gpuplan.reach.connect import connect
-from gpuplan.reach.session import Question, Session
+from gpuplan.transport.connect import connect
+from gpuplan.transport.session import Question, Session
+from gpuplan.types.inventory import Host
 from tests.contents import bring, content_of
 
 PLAN = "contract"

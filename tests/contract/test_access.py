@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuplan.model.diagnostic import Refused
-from gpuplan.simulation.session import SimulatedSession
-from gpuplan.simulation.toolkit import daemon_reload
+from gpuplan.simulator.session import SimulatedSession
+from gpuplan.simulator.toolkit import daemon_reload
+from gpuplan.types.diagnostic import Refused
 from tests.contract.node import PLAN, Node
 from tests.lab.fixtures import Lab
 

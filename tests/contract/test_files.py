@@ -8,9 +8,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from gpuplan.model.content import Content
-from gpuplan.model.diagnostic import Refused
-from gpuplan.reach.session import Session
+from gpuplan.transport.session import Session
+from gpuplan.types.content import Content
+from gpuplan.types.diagnostic import Refused
 from tests.contents import bring, content_of
 from tests.contract.node import PLAN, Node
 

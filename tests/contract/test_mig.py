@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.model.diagnostic import Refused
+from gpuplan.types.diagnostic import Refused
 from tests.contract.node import Node
 
 HALF, SEVENTH, WHOLE = 9, 19, 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuplan.reach.session import PROBES
+from gpuplan.transport.session import PROBES
 from tests.contract.models import RAISES, ensemble, python
 from tests.contract.node import PLAN, Node, failed
 from tests.contract.shape import shape

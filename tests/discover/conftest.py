@@ -1,5 +1,5 @@
 """The simulated bench of the container room, for containers that nobody's plan file made."""
 
-from tests.kinds.container.conftest import simulated
+from tests.resources.container.conftest import simulated
 
 __all__ = ["simulated"]

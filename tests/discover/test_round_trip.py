@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, note, settings
 
 from gpuplan.discover.discover import discovered
 from gpuplan.discover.entry import Discovery
-from gpuplan.kinds import ROOMS
-from gpuplan.kinds.container.payload import Owner, payload
-from gpuplan.kinds.container.shape import ContainerSpec
-from gpuplan.model.inventory import Connection, Host
-from gpuplan.reach.session import Question
-from gpuplan.views.planfile import planfile
-from tests.kinds.container.bench import Bench
-from tests.kinds.container.strategies import NETWORKS, spec_of, stated
+from gpuplan.output.planfile import planfile
+from gpuplan.resources import ROOMS
+from gpuplan.resources.container.payload import Owner, payload
+from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.transport.session import Question
+from gpuplan.types.inventory import Connection, Host
+from tests.resources.container.bench import Bench
+from tests.resources.container.strategies import NETWORKS, spec_of, stated
 
 PROBES = tuple(dict.fromkeys(probe for room in ROOMS for probe in room.probes))
 

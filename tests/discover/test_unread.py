@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from gpuplan.discover.discover import discovered
 from gpuplan.discover.entry import Discovery
-from gpuplan.model.inventory import Connection, Host
-from gpuplan.model.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.reach.session import Question
+from gpuplan.transport.session import Question
+from gpuplan.types.inventory import Connection, Host
+from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from tests.discover.test_round_trip import PROBES
-from tests.kinds.container.bench import Bench
+from tests.resources.container.bench import Bench
 
 
 def found_in(snapshot: Snapshot) -> Discovery:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.cli import main
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 NGC = "nvcr.io/nvidia/tritonserver:24.10-py3"
 CONFIG = """

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.model.inventory import Connection, Host
-from gpuplan.model.value import JsonObject
-from gpuplan.reach.connect import connect
+from gpuplan.transport.connect import connect
+from gpuplan.types.inventory import Connection, Host
+from gpuplan.types.value import JsonObject
 from tests.e2e.commands import NGC, Operator, ensemble_model, python_model
 from tests.lab.bucket import KEY, bucket
 from tests.lab.fixtures import Lab

@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 import yaml
 
-from gpuplan.model.inventory import Connection, Host
+from gpuplan.types.inventory import Connection, Host
 from tests.lab import network, power, running
 from tests.lab.commands import LabError
 from tests.lab.keys import ssh

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from gpuplan.catalog.boards import BOARDS, Board, find_board
+from gpuplan.nvidia.boards import BOARDS, Board, find_board
 from tests.lab.nvml.build import bare_state, build
 
 THREE = ("A100-SXM4-80GB", "H100-SXM5-80GB", "A30")
 PROGRAM = """
 import json, sys
-from gpuplan.reach.agent import gpu
-from gpuplan.reach.agent.agent import Agent
-from gpuplan.reach.agent.world import World
+from gpuplan.agent import gpu
+from gpuplan.agent.agent import Agent
+from gpuplan.agent.world import World
 gpu.PATIENCE = float(sys.argv[1])
 agent = Agent(World())
 for line in sys.stdin:

@@ -19,7 +19,7 @@ from gpuplan.cli.options import (
     Variables,
     Verbose,
 )
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 
 def apply(

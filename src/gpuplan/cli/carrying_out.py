@@ -14,13 +14,13 @@ from gpuplan.cli import planning
 from gpuplan.cli.inputs import base_dir
 from gpuplan.cli.interrupt import Watch
 from gpuplan.cli.voice import Voice
-from gpuplan.model.changeset import ChangeSet
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
-from gpuplan.model.value import JsonObject
+from gpuplan.types.changeset import ChangeSet
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.model.inventory import Inventory
-    from gpuplan.model.outcome import NodeOutcome
+    from gpuplan.types.inventory import Inventory
+    from gpuplan.types.outcome import NodeOutcome
 
 CANCELLED = Diagnostic("Cancelled", "The answer was not “yes”, so nothing was changed.")
 QUESTION = {False: "Apply these changes?", True: "Destroy what is listed above?"}
@@ -41,7 +41,7 @@ def consent(auto_approve: bool, allow: Sequence[str] | None, as_json: bool, verb
     Raises:
         Problem: somebody has to be asked and nobody is there; a guard of that name does not exist.
     """
-    from gpuplan.flow.guard import GUARDS
+    from gpuplan.core.plan.guards import GUARDS
 
     if unknown := [name for name in allow or () if name not in GUARDS]:
         raise Problem([_no_such_guard(name, sorted(GUARDS)) for name in unknown], Exit.USAGE)
@@ -63,8 +63,8 @@ def carry_out(change_set: ChangeSet, inventory: Inventory, given: Consent, voice
 
     Nodes that could not be read or that are at fault are left out, and the exit code says so; the others go on.
     """
-    from gpuplan.flow.exitcode import faults, of_plan
-    from gpuplan.flow.guard import node_refusals
+    from gpuplan.core.exitcode import faults, of_plan
+    from gpuplan.core.plan.guards import node_refusals
 
     planning.show(change_set, voice, partial, verbose=given.verbose)
     before = {of_plan(change_set, detailed=False)}
@@ -82,8 +82,8 @@ def carry_out(change_set: ChangeSet, inventory: Inventory, given: Consent, voice
 
 def _apply(ready: ChangeSet, inventory: Inventory, given: Consent, voice: Voice, before: set[Exit]) -> int:
     """Runs even where nothing changes: each node's record then learns of the plan file that it already agrees with."""
-    from gpuplan.flow.exitcode import of_outcomes
-    from gpuplan.flow.run import apply
+    from gpuplan.core.exitcode import of_outcomes
+    from gpuplan.core.run import apply
 
     with voice.progress() as listen, Watch(listen) as watch:
         outcomes = apply(
@@ -102,8 +102,8 @@ def _apply(ready: ChangeSet, inventory: Inventory, given: Consent, voice: Voice,
 
 
 def _tell(outcomes: Sequence[NodeOutcome], voice: Voice) -> None:
-    from gpuplan.views.outcomes import outcomes as page
-    from gpuplan.views.page import BLANK
+    from gpuplan.output.outcomes import outcomes as page
+    from gpuplan.output.page import BLANK
 
     if any(node.steps or node.exit_code for node in outcomes):
         voice.show([BLANK, *page(outcomes, brief=True)] if voice.seen_live else page(outcomes))
@@ -112,7 +112,7 @@ def _tell(outcomes: Sequence[NodeOutcome], voice: Voice) -> None:
 
 
 def _json(ready: ChangeSet, outcomes: Sequence[NodeOutcome]) -> JsonObject:
-    from gpuplan.views.json import outcomes as document
+    from gpuplan.output.json import outcomes as document
 
     return document(ready, outcomes)
 

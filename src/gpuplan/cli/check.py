@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.options import AsJson
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
-    from gpuplan.checks import Device, Server, Silence
+    from gpuplan.triton.lint import Device, Server, Silence
 
 Directory = Annotated[
     str, typer.Argument(metavar="DIR", help="A model repository, or one model's directory.", show_default=False)
@@ -56,9 +56,9 @@ def check(
     What the server is like is told by options; what is not told is not held against a model.
     """
     from gpuplan.cli.voice import Voice
-    from gpuplan.intent.sources.directory import check_directory
-    from gpuplan.views.checks import checked as as_document
-    from gpuplan.views.checks import summary
+    from gpuplan.output.checks import checked as as_document
+    from gpuplan.output.checks import summary
+    from gpuplan.planfile.sources.directory import check_directory
 
     voice = Voice(as_json)
     server = _server(image, gpu, shm_size, flag)
@@ -71,8 +71,8 @@ def check(
 
 
 def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequence[str] | None) -> Server:
-    from gpuplan.catalog.triton import release_of
-    from gpuplan.checks import Server
+    from gpuplan.triton.lint import Server
+    from gpuplan.triton.releases import release_of
 
     full = image if ":" in image or "/" in image or not image else f"tritonserver:{image}-py3"
     release = release_of(full) if full else None
@@ -88,8 +88,8 @@ def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequen
 
 
 def _device(text: str) -> Device:
-    from gpuplan.catalog.boards import find_board
-    from gpuplan.checks import Device
+    from gpuplan.nvidia.boards import find_board
+    from gpuplan.triton.lint import Device
 
     name, equals, capability = text.partition("=")
     board = find_board(name)
@@ -97,7 +97,7 @@ def _device(text: str) -> Device:
 
 
 def _size(text: str) -> int | None:
-    from gpuplan.intent.quantity import parse_size
+    from gpuplan.planfile.quantity import parse_size
 
     if not text:
         return None
@@ -119,8 +119,8 @@ def _given(flags: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _silences(ignored: Sequence[str] | None) -> list[Silence]:
-    from gpuplan.catalog.modelconfig import nearest
-    from gpuplan.checks import CHECKS, Silence, known_check
+    from gpuplan.triton.lint import CHECKS, Silence, known_check
+    from gpuplan.triton.model_config import nearest
 
     for name in ignored or ():
         if known_check(name) is None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.options import AsJson, InventoryPath
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
     from gpuplan.cli.voice import Voice
+    from gpuplan.core.plan.observe import Answer
     from gpuplan.discover.entry import Discovery
-    from gpuplan.flow.observe import Answer
-    from gpuplan.model.inventory import Host
-    from gpuplan.model.value import JsonObject
+    from gpuplan.types.inventory import Host
+    from gpuplan.types.value import JsonObject
 
 Out = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="Write it there; a file that is there is left alone.")
@@ -86,8 +86,8 @@ def _json(found: Discovery, document: JsonObject, text: str, unread: Sequence[st
 
 def _ask(hosts: Sequence[Host], name: str, voice: Voice) -> Sequence[Answer]:
     from gpuplan.cli.interrupt import leaving_at_once
-    from gpuplan.flow.observe import observe
-    from gpuplan.reach.session import Question
+    from gpuplan.core.plan.observe import observe
+    from gpuplan.transport.session import Question
 
     with voice.progress(lines=False) as listen, leaving_at_once():
         answers = observe(hosts, Question(name), listen)
@@ -96,7 +96,7 @@ def _ask(hosts: Sequence[Host], name: str, voice: Voice) -> Sequence[Answer]:
 
 
 def _chosen(hosts: Sequence[Host], wanted: Sequence[str]) -> Sequence[Host]:
-    from gpuplan.intent.select import on_node
+    from gpuplan.planfile.select import on_node
 
     chosen = [host for host in hosts if not wanted or on_node(tuple(wanted), host)]
     if not chosen:
@@ -112,7 +112,7 @@ def _words(found: Discovery, hosts: Sequence[Host]) -> Mapping[tuple[str, ...], 
 
 
 def _text(found: Discovery, document: Mapping[str, object], unread: Sequence[str]) -> str:
-    from gpuplan.views.planfile import planfile
+    from gpuplan.output.planfile import planfile
 
     notes = {(each.kind, each.key): tuple(_notes(each.unsaid, each.secrets)) for each in found.sections}
     return planfile(document, notes, _head(found, unread))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 
 def drift_check(
@@ -28,10 +28,10 @@ def drift_check(
     from gpuplan.cli.interrupt import leaving_at_once
     from gpuplan.cli.planning import problems
     from gpuplan.cli.voice import Voice
-    from gpuplan.flow.exitcode import of_report
-    from gpuplan.flow.run import drift
-    from gpuplan.views.findings import report as page
-    from gpuplan.views.json import report as document
+    from gpuplan.core.exitcode import of_report
+    from gpuplan.core.run import drift
+    from gpuplan.output.findings import report as page
+    from gpuplan.output.json import report as document
 
     voice = Voice(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)

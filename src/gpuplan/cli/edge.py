@@ -12,7 +12,7 @@ import typer
 from gpuplan.cli import INTERRUPTED
 from gpuplan.cli.interrupt import NOTHING_CHANGED, Interrupt
 from gpuplan.cli.streams import Unwritable
-from gpuplan.model.diagnostic import Diagnostic, Problem
+from gpuplan.types.diagnostic import Diagnostic, Problem
 
 Given = ParamSpec("Given")
 
@@ -39,7 +39,7 @@ def at_the_edge(verb: Callable[Given, int]) -> Callable[Given, int]:
 
 def _told(problem: Problem, as_json: bool) -> int:
     from gpuplan.cli.voice import Voice
-    from gpuplan.views.json import told
+    from gpuplan.output.json import told
 
     voice = Voice(as_json)
     voice.tell(problem.diagnostics)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.options import InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
-    from gpuplan.catalog.boards import Board
+    from gpuplan.nvidia.boards import Board
 
 
 def export_mig_parted(
@@ -28,8 +28,8 @@ def export_mig_parted(
     """
     from gpuplan.cli.inputs import read_inputs, read_plan_file
     from gpuplan.cli.voice import Voice
-    from gpuplan.exports.migparted.config import configs
-    from gpuplan.exports.migparted.text import as_text
+    from gpuplan.convert.mig_parted.export.config import configs
+    from gpuplan.convert.mig_parted.export.text import as_text
 
     voice = Voice()
     hosts = None
@@ -46,7 +46,7 @@ def export_mig_parted(
 
 
 def _board(name: str) -> Board | None:
-    from gpuplan.catalog.boards import BOARDS, find_board
+    from gpuplan.nvidia.boards import BOARDS, find_board
 
     found = find_board(name) if name else None
     if name and found is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 
 def import_mig_parted(
@@ -22,8 +22,8 @@ def import_mig_parted(
 
     The file is read as strictly as mig-parted reads it; a device filter becomes a group of nodes.
     """
-    from gpuplan.intent.migparted.read import chosen, read_mig_parted
-    from gpuplan.intent.migparted.section import gpus_section
+    from gpuplan.convert.mig_parted.read_files.read import chosen, read_mig_parted
+    from gpuplan.convert.mig_parted.read_files.section import gpus_section
 
     entries, name = chosen(read_mig_parted(file), config, file)
     print(gpus_section(entries, name, file, nodes), end="")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
-    from gpuplan.intent.planfile import PlanFile
-    from gpuplan.model.inventory import Inventory
+    from gpuplan.planfile.schema import PlanFile
+    from gpuplan.types.inventory import Inventory
 
 Read = TypeVar("Read")
 
@@ -61,8 +61,8 @@ def read_inputs(
 
 
 def _together(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
-    from gpuplan.intent.checks import check_nodes
-    from gpuplan.intent.secrets import exposed
+    from gpuplan.planfile.checks import check_nodes
+    from gpuplan.secrets.references import exposed
 
     return (*inventory.warnings, *exposed(plan, base_dir(plan.path), os.environ), *check_nodes(plan, inventory))
 
@@ -79,14 +79,14 @@ def read_plan_file(plan: str, variables: Sequence[str] | None, variable_files: S
         raise Problem(no_path("A plan file", "PLAN"), Exit.USAGE)
     refuse_as_plan_file(plan)
     named = dict(_pair(text) for text in variables or ())
-    from gpuplan.intent.load import load_plan
+    from gpuplan.planfile.load import load_plan
 
     return load_plan(plan, variables=named, variable_files=tuple(variable_files or ()), environ=os.environ)
 
 
 def read_inventory_file(path: str) -> Inventory:
     """The inventory alone."""
-    from gpuplan.intent.inventory import load_inventory
+    from gpuplan.inventory import load_inventory
 
     return load_inventory(path)
 

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from gpuplan.cli import HUNG_UP, INTERRUPTED, TERMINATED
-from gpuplan.model.event import Event, Listener, StepEnded, StepStarted
-from gpuplan.model.outcome import Status
-from gpuplan.views.escape import visible
+from gpuplan.output.escape import visible
+from gpuplan.types.event import Event, Listener, StepEnded, StepStarted
+from gpuplan.types.outcome import Status
 
 NOTHING_CHANGED = "Interrupted. Nothing was changed."
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 
 def checked_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -13,7 +13,7 @@ def checked_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         Problem: there is no kind of that name.
     """
-    from gpuplan.kinds import ROOMS
+    from gpuplan.resources import ROOMS
 
     known = [room.kind for room in ROOMS]
     if unknown := [name for name in names or () if name not in known]:

@@ -17,7 +17,7 @@ from gpuplan.cli.options import (
     Variables,
     Verbose,
 )
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 
 def plan(
@@ -40,10 +40,10 @@ def plan(
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.kinds import checked_kinds
     from gpuplan.cli.voice import Voice
-    from gpuplan.flow.exitcode import of_plan
-    from gpuplan.flow.guard import refusals
-    from gpuplan.views.json_change_set import change_set as whole
-    from gpuplan.views.page import paragraph
+    from gpuplan.core.exitcode import of_plan
+    from gpuplan.core.plan.guards import refusals
+    from gpuplan.output.json_change_set import change_set as whole
+    from gpuplan.output.page import paragraph
 
     voice = Voice(as_json)
     if out:

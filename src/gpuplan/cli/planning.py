@@ -9,14 +9,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.interrupt import leaving_at_once
-from gpuplan.model.change import Unknown
-from gpuplan.model.changeset import ChangeSet, NodeChanges
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.change import Unknown
+from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
     from gpuplan.cli.voice import Voice
-    from gpuplan.model.finding import NodeFindings
+    from gpuplan.types.finding import NodeFindings
 
 
 def make(
@@ -28,8 +28,8 @@ def make(
     anew: Sequence[str] | None = None,
 ) -> ChangeSet:
     """Ask all nodes and compare; `anew` is replaced whether it differs or not."""
-    from gpuplan.flow.run import plan
-    from gpuplan.flow.target import Scope
+    from gpuplan.core.plan.targets import Scope
+    from gpuplan.core.run import plan
 
     voice.tell(inputs.warnings)
     with voice.progress(lines=False) as listen, leaving_at_once():
@@ -53,7 +53,7 @@ def show(
     change_set: ChangeSet, voice: Voice, partial: bool = False, steps: bool = False, verbose: bool = False
 ) -> None:
     """The change set, then everything that is wrong with it."""
-    from gpuplan.views.changes import change_set as page
+    from gpuplan.output.changes import change_set as page
 
     voice.show(page(change_set, steps=steps, partial=partial, verbose=verbose))
     voice.tell(problems(change_set.nodes))

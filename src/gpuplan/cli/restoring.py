@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpuplan.cli import INTERRUPTED, carrying_out
 from gpuplan.cli.voice import Voice
-from gpuplan.model.diagnostic import Exit, Problem
-from gpuplan.model.inventory import Connection, Host, Inventory
-from gpuplan.model.value import JsonObject
+from gpuplan.types.diagnostic import Exit, Problem
+from gpuplan.types.inventory import Connection, Host, Inventory
+from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
     from gpuplan.cli.carrying_out import Consent
@@ -39,13 +39,13 @@ def restore_here(kinds: Sequence[str], given: Consent, as_json: bool, host: Host
 
     `host` is this machine. As root it needs no sudo, otherwise it asks for it.
     """
-    from gpuplan.flow.restore import recorded_plans
+    from gpuplan.core.restore import recorded_plans
 
     voice = _Gathering(as_json)
     here = host or Host(socket.gethostname(), Connection.LOCAL, become=True)
     plans = recorded_plans(here)
     if not plans:
-        from gpuplan.views.page import paragraph
+        from gpuplan.output.page import paragraph
 
         voice.show([paragraph(NOTHING)])
     code = _worst([_one(here, plan, kinds, given, voice) for plan in plans])
@@ -54,8 +54,8 @@ def restore_here(kinds: Sequence[str], given: Consent, as_json: bool, host: Host
 
 
 def _one(here: Host, plan: str, kinds: Sequence[str], given: Consent, voice: Voice) -> int:
-    from gpuplan.flow.restore import follow, restoring
-    from gpuplan.views.page import paragraph
+    from gpuplan.core.restore import follow, restoring
+    from gpuplan.output.page import paragraph
 
     voice.show([paragraph(f"Plan {plan}, as last applied:")])
     try:

@@ -8,9 +8,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from gpuplan.model.changeset import FORMAT, KIND, ChangeSet
-from gpuplan.model.diagnostic import Diagnostic, Exit, Location, Problem
-from gpuplan.model.value import Json, JsonObject
+from gpuplan.types.changeset import FORMAT, KIND, ChangeSet
+from gpuplan.types.diagnostic import Diagnostic, Exit, Location, Problem
+from gpuplan.types.value import Json, JsonObject
 
 MARK = '"gpuplan change set"'
 """What stands near the beginning of every saved change set."""
@@ -35,7 +35,7 @@ def read(path: str) -> tuple[ChangeSet, str]:
     Raises:
         Problem: the file is not to be read, no change set, damaged, changed since, or of another format.
     """
-    from gpuplan.flow.saved import restore
+    from gpuplan.core.plan.saved import restore
 
     document = _document(path)
     if not isinstance(document, dict) or document.get("kind") != KIND:
@@ -53,7 +53,7 @@ def write(path: str, change_set: ChangeSet, inventory: str) -> None:
         Problem: the folder does not let us.
     """
     from gpuplan.cli.voice import as_json_text
-    from gpuplan.views.json_change_set import change_set as whole
+    from gpuplan.output.json_change_set import change_set as whole
 
     plain = as_json_text({**whole(change_set), "inventory": str(Path(inventory).absolute())})
     document: JsonObject = {**json.loads(plain), "digest": _digest(json.loads(plain))}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.options import AsJson, Verbose
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 
 def show(
@@ -18,7 +18,7 @@ def show(
     """Show a saved change set and the order of its steps."""
     from gpuplan.cli import planning, saved_file
     from gpuplan.cli.voice import Voice
-    from gpuplan.views.json_change_set import change_set as whole
+    from gpuplan.output.json_change_set import change_set as whole
 
     voice = Voice(as_json)
     change_set, inventory = saved_file.read(file)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Exit
+from gpuplan.types.diagnostic import Exit
 
 FILES = 65536
 """Open files that are enough for all requests in flight: each takes four, on every node at once."""
@@ -58,12 +58,12 @@ def smoke(
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.interrupt import leaving_at_once
     from gpuplan.cli.voice import Voice
-    from gpuplan.flow.smoke import Choice, exit_of
-    from gpuplan.flow.smoke import smoke as ask
-    from gpuplan.kinds.model.acts.proving import Load
-    from gpuplan.kinds.model.smoke.asked import memory_of, protocol_of
-    from gpuplan.views.json_smoke import document
-    from gpuplan.views.smoke import page
+    from gpuplan.core.smoke import Choice, exit_of
+    from gpuplan.core.smoke import smoke as ask
+    from gpuplan.output.json_smoke import document
+    from gpuplan.output.smoke import page
+    from gpuplan.resources.model.acts.proving import Load
+    from gpuplan.resources.model.smoke.asked import memory_of, protocol_of
 
     allow_open_files()
     voice = Voice(as_json)

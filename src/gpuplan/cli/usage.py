@@ -9,7 +9,7 @@ import typer
 
 from gpuplan.cli.app import build
 from gpuplan.cli.streams import Unwritable, abandon, complain, writing
-from gpuplan.model.diagnostic import Diagnostic, Exit
+from gpuplan.types.diagnostic import Diagnostic, Exit
 
 PROGRAM = "gpuplan"
 
@@ -50,7 +50,7 @@ def _wrong(fault: typer.TyperException, as_json: bool) -> int:
 
 def _wrong_for_scripts(detail: str, fix: str) -> None:
     from gpuplan.cli.voice import Voice
-    from gpuplan.views.json import told
+    from gpuplan.output.json import told
 
     voice = Voice(as_json=True)
     voice.tell([Diagnostic("Wrong usage", detail, fix)])

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
-from gpuplan.model.diagnostic import Diagnostic, Exit, Problem, Severity
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
-    from gpuplan.flow.desire import Wish
-    from gpuplan.intent.planfile import PlanFile
+    from gpuplan.core.plan.desired import Wish
+    from gpuplan.planfile.schema import PlanFile
 
 
 def validate(
@@ -27,9 +27,9 @@ def validate(
     """
     from gpuplan.cli.inputs import read_inputs, read_plan_file
     from gpuplan.cli.voice import Voice
-    from gpuplan.views.json import told
-    from gpuplan.views.page import paragraph
-    from gpuplan.views.words import count
+    from gpuplan.output.json import told
+    from gpuplan.output.page import paragraph
+    from gpuplan.output.words import count
 
     voice = Voice(as_json)
     if inventory:
@@ -50,21 +50,21 @@ def validate(
 
 
 def _wishes(inputs: Inputs) -> Mapping[str, Wish]:
-    from gpuplan.flow.desire import desire
+    from gpuplan.core.plan.desired import desire
 
     return desire(inputs.plan, inputs.inventory.hosts)
 
 
 def _silenced(inputs: Inputs) -> str:
-    from gpuplan.intent.sources import silenced
+    from gpuplan.planfile.sources import silenced
 
     return _held(silenced(inputs.plan))
 
 
 def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
     """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
-    from gpuplan.intent.sources.alone import check_models, servers_alone
-    from gpuplan.kinds.model.smoke.stated import faults_on
+    from gpuplan.planfile.sources.alone import check_models, servers_alone
+    from gpuplan.resources.model.smoke.stated import faults_on
 
     found, silenced = check_models(plan)
     found += tuple(fault for host, placed in servers_alone(plan) for fault in faults_on(plan, host, placed))
@@ -74,7 +74,7 @@ def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
 
 
 def _held(silenced: int) -> str:
-    from gpuplan.views.checks import silenced_words
+    from gpuplan.output.checks import silenced_words
 
     words = silenced_words(silenced)
     return f"; {words}" if words else ""

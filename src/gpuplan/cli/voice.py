@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.quoting import source_line, without_secrets
 from gpuplan.cli.streams import writing
-from gpuplan.model.diagnostic import Diagnostic
-from gpuplan.model.event import Event, Listener, silent
-from gpuplan.model.value import Json, JsonObject
+from gpuplan.secrets.quoting import source_line, without_secrets
+from gpuplan.types.diagnostic import Diagnostic
+from gpuplan.types.event import Event, Listener, silent
+from gpuplan.types.value import Json, JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.views.page import Page
+    from gpuplan.output.page import Page
 
 
 FEWEST = 10
@@ -35,7 +35,7 @@ class Voice:
     def show(self, page: Page) -> None:
         """A result for people; nothing where a script reads."""
         if not self.as_json:
-            from gpuplan.views.terminal import draw, screen
+            from gpuplan.output.terminal import draw, screen
 
             with writing(sys.stdout):
                 draw(page, screen(sys.stdout))
@@ -45,9 +45,9 @@ class Voice:
         news = [each for each in map(without_secrets, diagnostics) if each not in self._told]
         self._told.update(dict.fromkeys(news))
         if news and not self.as_json:
-            from gpuplan.views.diagnostics import MOST, together
-            from gpuplan.views.diagnostics import diagnostics as page
-            from gpuplan.views.terminal import draw, screen
+            from gpuplan.output.diagnostics import MOST, together
+            from gpuplan.output.diagnostics import diagnostics as page
+            from gpuplan.output.terminal import draw, screen
 
             most = max(MOST - self._shown, FEWEST)
             self._shown += min(most, len(together(news)))
@@ -57,7 +57,7 @@ class Voice:
     def answer(self, result: JsonObject, code: int) -> None:
         """The one document that a script reads."""
         if self.as_json:
-            from gpuplan.views.json_parts import diagnostic
+            from gpuplan.output.json_parts import diagnostic
 
             document = {**result, "exit_code": int(code), "diagnostics": [diagnostic(each) for each in self._told]}
             print_json(document)
@@ -65,13 +65,13 @@ class Voice:
     @contextmanager
     def progress(self, lines: bool = True) -> Iterator[Listener]:
         """A listener that shows what goes on: live on a terminal, else as lines where those are wanted."""
-        from gpuplan.views.terminal import screen
+        from gpuplan.output.terminal import screen
 
         console = screen(sys.stderr)
         if self.as_json or not (lines or console.is_terminal):
             yield silent
             return
-        from gpuplan.views.progress import LiveProgress, PlainProgress
+        from gpuplan.output.progress import LiveProgress, PlainProgress
 
         if not console.is_terminal or console.is_dumb_terminal:
             yield _never_raises(PlainProgress(console))

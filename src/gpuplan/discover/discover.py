@@ -9,11 +9,11 @@ from gpuplan.discover.entry import Discovery, Entry, Node, Section
 from gpuplan.discover.nodes import containers_of, gpus_of, without_models
 from gpuplan.discover.prove import Proof
 from gpuplan.discover.together import keyed, together
-from gpuplan.kinds.container.read import read
-from gpuplan.kinds.ground.devices import environment
-from gpuplan.model.inventory import Host
-from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import Secret
+from gpuplan.resources.container.read import read
+from gpuplan.resources.snapshot.devices import environment
+from gpuplan.types.inventory import Host
+from gpuplan.types.snapshot import Snapshot
+from gpuplan.types.value import Secret
 
 
 def discovered(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:

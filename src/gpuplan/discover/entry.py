@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuplan.model.snapshot import Snapshot
-from gpuplan.model.value import JsonObject
+from gpuplan.types.snapshot import Snapshot
+from gpuplan.types.value import JsonObject
 
 
 @dataclass(frozen=True)

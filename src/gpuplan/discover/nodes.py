@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuplan.discover.entry import Entry, Node
-from gpuplan.discover.private import exposed, is_private
-from gpuplan.intent.repositories import OWN
-from gpuplan.kinds.container.bound import comparable
-from gpuplan.kinds.container.describe import describe as describe_container
-from gpuplan.kinds.container.owncommand import is_managed
-from gpuplan.kinds.container.read import Observed, leftover
-from gpuplan.kinds.container.read import read as read_containers
-from gpuplan.kinds.gpu.describe import describe as describe_gpu
-from gpuplan.kinds.gpu.read import read as read_gpus
-from gpuplan.kinds.ground.docker import Live
-from gpuplan.kinds.ground.raw import texts
-from gpuplan.kinds.model.read import Server
-from gpuplan.kinds.model.read import read as read_models
-from gpuplan.model.snapshot import ProbeError
+from gpuplan.planfile.repositories import OWN
+from gpuplan.resources.container.bound import comparable
+from gpuplan.resources.container.describe import describe as describe_container
+from gpuplan.resources.container.owncommand import is_managed
+from gpuplan.resources.container.read import Observed, leftover
+from gpuplan.resources.container.read import read as read_containers
+from gpuplan.resources.gpu.describe import describe as describe_gpu
+from gpuplan.resources.gpu.read import read as read_gpus
+from gpuplan.resources.model.read import Server
+from gpuplan.resources.model.read import read as read_models
+from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.raw import texts
+from gpuplan.secrets.private import exposed, is_private
+from gpuplan.types.snapshot import ProbeError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """What a plan file takes for the name of a container."""

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import yaml
 
+from gpuplan.core.plan.compare import compare
+from gpuplan.core.plan.desired import desire
 from gpuplan.discover.entry import Entry, Node
-from gpuplan.flow.compare import compare
-from gpuplan.flow.desire import desire
-from gpuplan.intent.load import load_plan
-from gpuplan.model.change import Change
-from gpuplan.model.changeset import NodeChanges
-from gpuplan.model.diagnostic import Diagnostic, Problem, Severity
-from gpuplan.model.inventory import Host
-from gpuplan.model.value import Secret
+from gpuplan.planfile.load import load_plan
+from gpuplan.types.change import Change
+from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
+from gpuplan.types.inventory import Host
+from gpuplan.types.value import Secret
 
 _FIELDS = 3
 """How many differing fields are told of one thing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpuplan.discover.entry import Entry, Section
-from gpuplan.model.inventory import Host
-from gpuplan.model.value import JsonObject, canonical
+from gpuplan.types.inventory import Host
+from gpuplan.types.value import JsonObject, canonical
 
 
 def keyed(entries: Sequence[Entry]) -> Mapping[tuple[str, str], str]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-CATALOG = Path(__file__).resolve().parents[3] / "src/gpuplan/catalog/mig.json"
+CATALOG = Path(__file__).resolve().parents[3] / "src/gpuplan/nvidia/mig.json"
 
 ARCHITECTURES = {"turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 """nvml.h, NVML_DEVICE_ARCH_*."""

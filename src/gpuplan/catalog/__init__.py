@@ -1,1 +1,0 @@
-"""Facts about hardware and software that we do not control, as data with their sources."""

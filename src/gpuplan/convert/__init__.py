@@ -1,0 +1,1 @@
+"""Text for other systems, and from them."""

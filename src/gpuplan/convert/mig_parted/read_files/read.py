@@ -1,0 +1,96 @@
+"""Reads a mig-parted file, or tells everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from pydantic import ValidationError
+
+from gpuplan.convert.mig_parted.read_files.form import Entry, MigPartedFile
+from gpuplan.nvidia.device_names import parse_device_name
+from gpuplan.planfile.document import Document, Where, by_place, dotted
+from gpuplan.planfile.explain import explain, faults
+from gpuplan.planfile.yamlfile import read_document
+from gpuplan.types.diagnostic import Diagnostic, Problem
+
+_WHOLE = "The mig-parted file"
+
+
+def read_mig_parted(path: str) -> MigPartedFile:
+    """The file, checked as a whole; what mig-parted itself would refuse is refused.
+
+    Raises:
+        Problem: with every fault and its place.
+    """
+    document = read_document(path)
+    if not isinstance(document.data, dict):
+        detail = "A mig-parted file is a mapping that begins with 'version: v1' and has 'mig-configs'."
+        raise Problem(Diagnostic("The file is not a mig-parted file", detail, where=document.at(())))
+    told = [*_misnamed(document)]
+    read = None
+    try:
+        read = MigPartedFile.model_validate(document.data)
+    except ValidationError as error:
+        told.extend(explain(faults(error, document.data), document, MigPartedFile, _WHOLE))
+    else:
+        told.extend((*_empty(read, document), *_ambiguous(read, document)))
+    if read is None or told:
+        raise Problem(sorted(told, key=by_place))
+    return read
+
+
+def chosen(read: MigPartedFile, name: str, path: str) -> tuple[Sequence[Entry], str]:
+    """The entries of the config of that name, and its name; where there is only one, none need be named.
+
+    Raises:
+        Problem: there are several and none is named, or none has that name.
+    """
+    names = list(read.mig_configs)
+    if name in read.mig_configs:
+        return read.mig_configs[name], name
+    if not name and len(names) == 1:
+        return read.mig_configs[names[0]], names[0]
+    if name:
+        summary, detail = "There is no config of that name", f"{path} has no config {name!r}."
+    else:
+        summary, detail = "Several configs to choose from", f"{path} holds {len(names)} configs."
+    raise Problem(Diagnostic(summary, detail, f"Name one with --config: {', '.join(names)}."))
+
+
+def _misnamed(document: Document) -> Iterator[Diagnostic]:
+    for path, where in document.keys.items():
+        match path:
+            case ("mig-configs", _, _, "mig-devices", str(name)):
+                try:
+                    parse_device_name(name)
+                except ValueError as error:
+                    fix = "Write it as `nvidia-smi mig -lgip` prints it, without MIG in front."
+                    yield Diagnostic("Not the name of a profile", f"{name!r} {error}.", fix, where)
+
+
+def _empty(read: MigPartedFile, document: Document) -> Iterator[Diagnostic]:
+    paths: list[Where] = [("mig-configs",)] if not read.mig_configs else []
+    paths += [("mig-configs", name) for name, entries in read.mig_configs.items() if not entries]
+    for path in paths:
+        yield Diagnostic("A list has no entries", f"{dotted(path)} is empty.", "", document.at(path))
+
+
+def _ambiguous(read: MigPartedFile, document: Document) -> Iterator[Diagnostic]:
+    """mig-parted lets the last entry hold that means a GPU, and then finds the node different for ever."""
+    for name, entries in read.mig_configs.items():
+        for (_, first), (number, second) in combinations(enumerate(entries), 2):
+            if _may_mean_the_same(first, second):
+                where = document.at(("mig-configs", name, number))
+                detail = f"The entry may mean a GPU that another entry of {name} means as well."
+                fix = "Give the entries other devices or other device filters."
+                yield Diagnostic("Two entries for one GPU", detail, fix, where)
+
+
+def _may_mean_the_same(first: Entry, second: Entry) -> bool:
+    some, others = ({each.casefold() for each in entry.filters} for entry in (first, second))
+    if some and others and not some & others:
+        return False
+    if first.devices == "all" or second.devices == "all":
+        return True
+    return bool(set(first.devices) & set(second.devices))

@@ -1,0 +1,1 @@
+"""Applying a change set: lock, steps, journal, record."""

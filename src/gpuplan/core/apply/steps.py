@@ -1,0 +1,189 @@
+"""Steps: run one node's steps in order, those of a crew side by side; what waits for a failed one is skipped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpuplan.core.apply.concurrency import Crew
+from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.journal import Journal
+from gpuplan.core.apply.record_keeper import Ledger
+from gpuplan.core.plan.order import rests_on, waits_for
+from gpuplan.resources import ROOMS
+from gpuplan.resources.kind import Hands
+from gpuplan.secrets.redact import Redactor, redacted
+from gpuplan.types.change import Action, Step
+from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
+from gpuplan.types.event import Amount, Listener, StepEnded, StepProgress, StepStarted
+from gpuplan.types.outcome import Status, StepOutcome
+
+_APPLY = {kind: room.apply for room in ROOMS for kind in (room.kind, *room.also)}
+
+
+class Runner:
+    """Runs the steps of one node.
+
+    A step begins once all that it waits for has ended: those that make what it uses, and the earlier ones of its own
+    resource. Which step begins, and what is written down of its end, is decided in the one thread that calls `run`.
+    """
+
+    def __init__(
+        self,
+        node: NodeChanges,
+        hands: Callable[[Callable[[str], None], Callable[[str, Amount], None]], Hands],
+        journal: Journal,
+        ledger: Ledger,
+        listen: Listener,
+        stop: threading.Event,
+        redact: Redactor,
+    ) -> None:
+        self._node = node
+        self._hands = hands
+        self._journal = journal
+        self._ledger = ledger
+        self._listen = listen
+        self._stop = stop
+        self._redact = redact
+        self._lost = False
+        self._changes = {step.id: change for change in node.changes for step in change.steps}
+        self._steps = {step.id: step for change in node.changes for step in change.steps}
+        self._before = waits_for(tuple(self._steps.values()))
+        self._rests_on = rests_on(tuple(self._steps.values()))
+        self._desired = {each.address: each for each in node.desired}
+        self._outcomes: dict[str, StepOutcome] = {}
+        self._numbers = {name: number for number, name in enumerate(node.order, 1)}
+
+    def run(self) -> tuple[StepOutcome, ...]:
+        """Every step's outcome, in the order of the change set."""
+        begun: set[str] = set()
+        with Crew[StepOutcome](f"{self._node.node}-step") as crew:
+            while len(self._outcomes) < len(self._node.order):
+                for name in [each for each in self._node.order if each not in begun]:
+                    begun |= self._begin(self._steps[name], crew)
+                for name, outcome in crew.ended():
+                    self._end(self._steps[name], self._kept(self._steps[name], outcome))
+        return tuple(self._outcomes[name] for name in self._node.order)
+
+    def _begin(self, step: Step, crew: Crew[StepOutcome]) -> set[str]:
+        """Skip the step, do it, or have the crew do it; nothing where it must wait. What has been begun."""
+        if any(name not in self._outcomes for name in (*self._before[step.id], *self._lane_before(step))):
+            return set()
+        if why := self._reason_to_skip(step):
+            self._end(step, _skipped(step, why))
+        elif crew.takes(step.crew, step.abreast):
+            crew.begin(step.crew, step.id, lambda: self._one(step), step.abreast)
+        elif crew.idle:
+            self._end(step, self._kept(step, self._one(step)))
+        else:
+            return set()
+        return {step.id}
+
+    def _end(self, step: Step, outcome: StepOutcome) -> None:
+        self._outcomes[step.id] = outcome
+        self._listen(StepEnded(self._node.node, outcome))
+
+    def _lane_before(self, step: Step) -> list[str]:
+        """The earlier steps of the same resource, or of the same one of the several that it stands for."""
+        lane = [each.id for each in self._changes[step.id].steps if each.lane == step.lane]
+        return [name for name in lane if self._numbers[name] < self._numbers[step.id]]
+
+    def _reason_to_skip(self, step: Step) -> str:
+        if self._lost:
+            return "the connection to the node was lost"
+        if self._stop.is_set() and step.id not in self._owed():
+            return "interrupted"
+        if blocked := [name for name in self._rests_on[step.id] if not self._done(name)]:
+            return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
+        if not all(self._done(name) for name in self._lane_before(step)):
+            return "an earlier step of the same resource was not done"
+        unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
+        return f"{unread} could not be read" if unread else ""
+
+    def _owed(self) -> frozenset[str]:
+        """What is done even after an interrupt: the rest of each replacement that has begun, and what that waits for.
+
+        Its first step stopped what served, which is to serve again before the run ends.
+        """
+        begun = [
+            change
+            for change in self._node.changes
+            if change.action is Action.REPLACE and any(self._done(step.id) for step in change.steps)
+        ]
+        found: set[str] = set()
+        left = [step.id for change in begun for step in change.steps]
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += [*self._before[name], *self._lane_before(self._steps[name])]
+        return frozenset(found)
+
+    def _done(self, name: str) -> bool:
+        return name in self._outcomes and self._outcomes[name].status is Status.DONE
+
+    def _unread(self, step: Step) -> str:
+        touched = (*step.uses, *step.makes, *step.releases, *step.frees)
+        for unknown in self._node.unknown:
+            if any(unknown.address.covers(one) or one.covers(unknown.address) for one in touched):
+                return str(unknown.address)
+        return ""
+
+    def _one(self, step: Step) -> StepOutcome:
+        number, total = self._numbers[step.id], len(self._node.order)
+        self._listen(StepStarted(self._node.node, step.id, step.title, number, total))
+        started = time.monotonic()
+        transcript: list[str] = []
+        problems = tuple(redacted(each, self._redact) for each in self._attempt(step, transcript))
+        status = Status.FAILED if problems else Status.DONE
+        return StepOutcome(step.id, step.title, status, time.monotonic() - started, tuple(transcript), problems)
+
+    def _attempt(self, step: Step, transcript: list[str]) -> tuple[Diagnostic, ...]:
+        def tell(text: str) -> None:
+            said = self._redact(text)
+            transcript.append(said)
+            self._listen(StepProgress(self._node.node, step.id, said))
+
+        def measure(text: str, amount: Amount) -> None:
+            self._listen(StepProgress(self._node.node, step.id, self._redact(text), amount))
+
+        try:
+            self._journal.step_begins(step.id, step.title)
+            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
+        except ConnectionLost as problem:
+            self._lost = True
+            return problem.diagnostics
+        except Problem as problem:
+            return problem.diagnostics
+        except Exception as fault:  # noqa: BLE001 - one step's fault must not hide what the others did
+            return (unforeseen(str(step.address), fault, f"“{step.title}”"),)
+        return ()
+
+    def _kept(self, step: Step, outcome: StepOutcome) -> StepOutcome:
+        """The outcome, written down on the node; what could not be written down has not ended well."""
+        if self._lost:
+            return outcome
+        try:
+            self._journal.step_ends(outcome)
+            self._record(step, outcome)
+        except Problem as problem:
+            self._lost = isinstance(problem, ConnectionLost)
+            return replace(outcome, status=Status.FAILED, diagnostics=outcome.diagnostics + problem.diagnostics)
+        return outcome
+
+    def _record(self, step: Step, outcome: StepOutcome) -> None:
+        change = self._changes[step.id]
+        rest = [each.id for each in change.steps if each.id != step.id]
+        if outcome.status is Status.DONE and all(self._done(name) for name in rest):
+            if change.action is Action.DELETE:
+                self._ledger.removed(change.address)
+            elif desired := self._desired.get(change.address):
+                self._ledger.applied(desired)
+        self._ledger.write()
+
+
+def _skipped(step: Step, why: str) -> StepOutcome:
+    return StepOutcome(step.id, step.title, Status.SKIPPED, transcript=(f"skipped: {why}",))

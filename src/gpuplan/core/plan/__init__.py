@@ -1,0 +1,1 @@
+"""Making a change set: compare, guard, order, select."""

@@ -1,0 +1,134 @@
+"""Smoke: asks the loaded models of a plan file for inferences. Takes no lock and changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from gpuplan.core.apply.context import NodeHands
+from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.plan.desired import desire
+from gpuplan.core.plan.observe import at_once
+from gpuplan.core.plan.targets import Scope
+from gpuplan.planfile.schema import PlanFile
+from gpuplan.resources.model.acts.proving import ONCE, Load
+from gpuplan.resources.model.acts.served import ask_served
+from gpuplan.resources.model.smoke.asked import Asked, Memory, Protocol, asked_from
+from gpuplan.transport.connect import connect
+from gpuplan.types.address import Address
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
+from gpuplan.types.event import Asked as Heard
+from gpuplan.types.event import Asking, Listener, silent
+from gpuplan.types.inventory import Host, Inventory
+from gpuplan.types.proof import NodeProofs
+from gpuplan.types.resource import Desired
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which models are asked, and how; what is empty is as the plan file says."""
+
+    targets: tuple[str, ...] = ()
+    """Globs over addresses."""
+    models: tuple[str, ...] = ()
+    """Names; such a model is asked with generated inputs where it has no `smoke`."""
+    everything: bool = False
+    """Also all models without a `smoke`."""
+    load: Load = ONCE
+    protocol: Protocol = ""
+    shared_memory: Memory | None = None
+
+    def asked(self, desired: Desired) -> Asked | None:
+        """What a model is asked; None where it is not."""
+        if self.models and desired.address.name.partition("/")[2] not in self.models:
+            return None
+        if desired.proof is None and not (self.models or self.everything):
+            return None
+        stated = Asked() if desired.proof is None else asked_from(desired.proof)
+        return replace(
+            stated,
+            protocol=self.protocol or stated.protocol,
+            shared_memory=self.shared_memory or stated.shared_memory,
+        )
+
+
+def smoke(
+    plan_file: PlanFile, inventory: Inventory, choice: Choice, *, base_dir: Path, listen: Listener = silent
+) -> tuple[NodeProofs, ...]:
+    """Ask all chosen models, all nodes at once and the models of one node one after the other.
+
+    Raises:
+        Problem: the plan file is at fault, a model is chosen that it has not, or nothing is chosen.
+    """
+    if unknown := [name for name in choice.models if name not in plan_file.models]:
+        raise Problem([_not_known(name, plan_file) for name in unknown], Exit.USAGE)
+    scope = Scope(choice.targets)
+    hosts = [host for host in inventory.hosts if scope.has_node(host.name)]
+    wishes = desire(plan_file, hosts)
+    chosen: dict[str, Mapping[Address, tuple[Desired, Asked]]] = {}
+    for host in hosts:
+        models = [
+            each for each in wishes[host.name].desired if each.address.kind == "model" and scope.has(each.address)
+        ]
+        found = {each.address: (each, asked) for each in models if (asked := choice.asked(each)) is not None}
+        if found:
+            chosen[host.name] = found
+    if not chosen:
+        raise Problem(_nothing(choice), Exit.USAGE)
+    asked_hosts = [host for host in hosts if host.name in chosen]
+    ask = partial(_node, plan=plan_file.name, base=base_dir, load=choice.load, listen=listen)
+    return at_once(asked_hosts, lambda host: ask(host, chosen[host.name]))
+
+
+def exit_of(nodes: Sequence[NodeProofs]) -> Exit:
+    """1 where a model did not answer as it should, 4 where a node or a server could not be read, else 0."""
+    if any(proof.diagnostics for node in nodes for proof in node.proofs):
+        return Exit.ERROR
+    return Exit.UNREAD if any(node.unread for node in nodes) else Exit.DONE
+
+
+def _node(
+    host: Host,
+    chosen: Mapping[Address, tuple[Desired, Asked]],
+    *,
+    plan: str,
+    base: Path,
+    load: Load,
+    listen: Listener,
+) -> NodeProofs:
+    """What one node's models answer. Never raises for what the node did."""
+    started = time.monotonic()
+    listen(Asking(host.name))
+    try:
+        session = connect(host)
+        try:
+            found = ask_served(NodeHands(session, plan, base, {}, lambda _: None), chosen, load)
+        finally:
+            session.close()
+    except Problem as problem:
+        told = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
+        found = NodeProofs(host.name, unread=told)
+    except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others answer
+        found = NodeProofs(host.name, unread=(unforeseen(host.name, fault, f"Asking {host.name}"),))
+    listen(Heard(host.name, time.monotonic() - started, found.unread[0].summary if found.unread else ""))
+    return found
+
+
+def _not_known(name: str, plan: PlanFile) -> Diagnostic:
+    there = ", ".join(plan.models) or "none"
+    detail = f"--model was given “{name}”, which is not under models:."
+    return Diagnostic("A model is not known", detail, f"The models are: {there}.")
+
+
+def _nothing(choice: Choice) -> Diagnostic:
+    if choice.targets or choice.models:
+        detail = "No model on these nodes is meant by --target and --model, or it has no smoke section."
+        return Diagnostic("There is no model to ask", detail, "An address is node/model/CONTAINER/MODEL.")
+    return Diagnostic(
+        "There is no model to ask",
+        "No model of the plan file has a smoke section.",
+        "Add smoke: true to a model, or ask all of them with generated inputs: --all",
+    )

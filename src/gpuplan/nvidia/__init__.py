@@ -1,0 +1,1 @@
+"""Facts about NVIDIA boards, MIG profiles and their names, as data with their sources."""

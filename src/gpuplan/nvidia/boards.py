@@ -1,0 +1,160 @@
+"""Boards with MIG and their geometry, for validation without a node and for the simulation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One GPU instance profile of a board."""
+
+    enum: int
+    """Index of NVML_GPU_INSTANCE_PROFILE_*, by which NVML is asked for the profile."""
+    id: int
+    """The number that `nvidia-smi mig -lgip` prints and that NVML's create call takes."""
+    name: str
+    slices: int
+    """Compute slices."""
+    memory_mib: int
+    instances: int
+    """How many the GPU holds at most."""
+    multiprocessors: int
+    copy_engines: int
+    decoders: int
+    encoders: int
+    jpeg: int
+    ofa: int
+    placements: tuple[tuple[int, int], ...]
+    """Where it may stand: (start, size) in memory slices."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """One product with MIG. Sources, and what none of them states, are named in mig.json."""
+
+    catalog_name: str
+    product_name: str
+    """As NVML says it."""
+    also: tuple[str, ...]
+    """Other product names of the same geometry."""
+    memory_mib: int
+    compute_capability: str
+    architecture: str
+    needs_reset_for_mode: bool
+    """A change of MIG mode takes effect only with a reset of the GPU."""
+    mode_survives_reboot: bool
+    max_instances: int
+    """Compute slices of the whole GPU, and so the most instances it can hold."""
+    profiles: tuple[Profile, ...]
+    source: str
+    assumed: str
+    """What of the profiles no source states; empty where all of it was read."""
+
+    @property
+    def memory_slices(self) -> int:
+        """Memory slices of the whole GPU, the unit of placements."""
+        return max(start + size for profile in self.profiles for start, size in profile.placements)
+
+    def profile(self, name: str) -> Profile | None:
+        """The profile of that name, or None."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How the MIG mode of an architecture behaves."""
+
+    architecture: str
+    needs_reset_for_mode: bool
+    """A change of MIG mode takes effect only with a reset of the GPU."""
+    mode_survives_reboot: bool
+    """And a reset; the slices never do."""
+
+
+UNKNOWN_TRAITS = Traits("", needs_reset_for_mode=True, mode_survives_reboot=False)
+"""For an architecture that the catalog does not know: the more cautious of both."""
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    profiles: tuple[Profile, ...]
+    source: str
+    assumed: str
+
+
+def find_board(name: str) -> Board | None:
+    """The board of a catalog name (A100-SXM4-80GB) or an NVML product name (NVIDIA A100-SXM4-80GB); None if unknown."""
+    return _by_name().get(_plain(name))
+
+
+def traits_of(product_name: str, architecture: str | None) -> Traits:
+    """How MIG mode behaves on a GPU: by its board, else by the architecture that NVML names (such as ``hopper``)."""
+    board = find_board(product_name)
+    return ARCHITECTURES.get(board.architecture if board is not None else architecture or "", UNKNOWN_TRAITS)
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().removeprefix("nvidia ")
+
+
+@cache
+def _by_name() -> Mapping[str, Board]:
+    return {_plain(name): board for board in BOARDS for name in (board.catalog_name, board.product_name, *board.also)}
+
+
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(files("gpuplan.nvidia").joinpath("mig.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def _load(facts: dict[str, Any]) -> tuple[Board, ...]:
+    geometries = {name: _geometry(stated) for name, stated in facts["geometries"].items()}
+    return tuple(_board(stated, geometries, facts["architectures"]) for stated in facts["boards"])
+
+
+def _traits(facts: dict[str, Any]) -> Mapping[str, Traits]:
+    return {
+        name: Traits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
+        for name, stated in facts["architectures"].items()
+    }
+
+
+def _geometry(stated: dict[str, Any]) -> _Geometry:
+    profiles = tuple(
+        Profile(**{**profile, "placements": tuple((start, size) for start, size in profile["placements"])})
+        for profile in stated["profiles"]
+    )
+    return _Geometry(profiles, stated["source"], stated["assumed"])
+
+
+def _board(
+    stated: dict[str, Any], geometries: Mapping[str, _Geometry], architectures: Mapping[str, dict[str, Any]]
+) -> Board:
+    geometry, traits = geometries[stated["geometry"]], architectures[stated["architecture"]]
+    return Board(
+        catalog_name=stated["catalog_name"],
+        product_name=stated["product_name"],
+        also=tuple(stated["also"]),
+        memory_mib=stated["memory_mib"],
+        compute_capability=stated["compute_capability"],
+        architecture=stated["architecture"],
+        needs_reset_for_mode=traits["needs_reset_for_mode"],
+        mode_survives_reboot=traits["mode_survives_reboot"],
+        max_instances=stated["max_instances"],
+        profiles=geometry.profiles,
+        source=geometry.source,
+        assumed=geometry.assumed,
+    )
+
+
+_FACTS = _facts()
+BOARDS: tuple[Board, ...] = _load(_FACTS)
+"""Every board of the catalog."""
+ARCHITECTURES: Mapping[str, Traits] = _traits(_FACTS)
+"""Every architecture with MIG, by the name that NVML's number stands for in a snapshot."""

@@ -1,0 +1,1 @@
+"""The plan file: YAML with positions, schema, variables, validation."""

@@ -1,0 +1,124 @@
+"""Checks of models: where their files are, which model servers serve them, and what they call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+
+from gpuplan.planfile.checks.files import wrong_path
+from gpuplan.planfile.checks.reference import nearest
+from gpuplan.planfile.repositories import is_remote
+from gpuplan.planfile.schema import Container, Model, PlanFile
+from gpuplan.types.diagnostic import Diagnostic
+
+
+def check_models(plan: PlanFile) -> Iterator[Diagnostic]:
+    """Everything wrong with the models."""
+    for name, model in plan.models.items():
+        yield from _source(plan, name, model)
+        yield from _containers(plan, name, model)
+        yield from _overrides(plan, name, model)
+        yield from _dependencies(plan, name, model)
+        yield from _silences(plan, name, model)
+    yield from _cycles(plan)
+
+
+def _source(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    """A model is brought from its source, or served from a repository that has it already: never both."""
+    where = plan.where("models", name, *(["source"] if model.source is not None else []))
+    servers = {each: plan.containers[each] for each in model.containers if each in plan.containers}
+    remote = [each for each, section in servers.items() if _remote(section)]
+    local = [each for each, section in servers.items() if section.triton is not None and not _remote(section)]
+    if remote and local:
+        detail = (
+            f"{name} would be brought to {', '.join(local)}, and is served by {', '.join(remote)} as it lies there."
+        )
+        yield Diagnostic("A model is on servers of two kinds", detail, "Write two models of two names.", where)
+    elif remote and model.source is not None:
+        place = getattr(servers[remote[0]].triton, "repository", "")
+        detail = f"{name} states a source, and {', '.join(remote)} serves the models of {place} as they lie there."
+        fix = "Remove source:, or state repository: local for that server."
+        yield Diagnostic("A model cannot be brought to this server", detail, fix, where)
+    elif local and model.source is None:
+        fix = "Add source: DIRECTORY, or name the server's own repository under triton.repository."
+        detail = f"{name} states no source, and {', '.join(local)} has only the models that are brought to it."
+        yield Diagnostic("A model has no source", detail, fix, where)
+    elif model.source is not None and (told := wrong_path(plan, model.source, "directory")):
+        yield Diagnostic("A model's source is not there", *told, where)
+    if remote and not local:
+        from gpuplan.planfile.sources.remote import overlay_faults
+
+        yield from overlay_faults(plan, name, model)
+
+
+def _remote(container: Container) -> bool:
+    return container.triton is not None and is_remote(container.triton.repository)
+
+
+def _containers(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    servers = [container for container, section in plan.containers.items() if section.triton is not None]
+    for number, container in enumerate(model.containers):
+        where = plan.where("models", name, "containers", number)
+        if container not in plan.containers:
+            detail = f"The model {name} is on {container}, which is not under containers:."
+            yield Diagnostic("A container is not known", detail, nearest(container, servers), where)
+        elif container not in servers:
+            detail = f"The model {name} is on {container}, which has no triton: section."
+            fix = f"Add triton: {{}} to {container}, or name a model server."
+            yield Diagnostic("A container is no model server", detail, fix, where)
+        elif container in model.containers[:number]:
+            detail = f"The model {name} names {container} twice."
+            yield Diagnostic("A container is named twice", detail, "Remove one.", where)
+
+
+def _overrides(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    for container in model.overrides:
+        if container not in model.containers:
+            detail = f"The model {name} has overrides for {container}, and it is not on that container."
+            where = plan.where("models", name, "overrides", container)
+            yield Diagnostic(
+                "An override has no container", detail, nearest(container, dict.fromkeys(model.containers)), where
+            )
+
+
+def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    for number, other in enumerate(model.depends_on):
+        where = plan.where("models", name, "depends_on", number)
+        if other not in plan.models:
+            fix = nearest(other, (known for known in plan.models if known != name))
+            yield Diagnostic(
+                "A model is not known", f"{name} depends on {other}, which is not under models:.", fix, where
+            )
+        elif missing := [each for each in model.containers if each not in plan.models[other].containers]:
+            detail = f"{name} calls {other} in the same model server, and {other} is not on {', '.join(missing)}."
+            yield Diagnostic("A model is not where it is called", detail, f"Add {other} there.", where)
+
+
+def _silences(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+    from gpuplan.triton.lint import CHECKS, known_check
+
+    for number, each in enumerate(model.ignore_checks):
+        where = plan.where("models", name, "ignore_checks", number, "id")
+        if known_check(each.id) is not None:
+            continue
+        if each.id in CHECKS:
+            why = "finds what no model can be made of" if CHECKS[each.id].fixed else "tells of silences themselves"
+            detail = f"{each.id} {why}; it cannot be silenced."
+            yield Diagnostic("A check cannot be silenced", detail, "Correct what it finds.", where)
+        else:
+            known = (check for check in CHECKS if known_check(check) is not None)
+            near = get_close_matches(each.id, list(known), n=1)
+            fix = f"Did you mean {near[0]}?" if near else "docs/checks.md names them all."
+            yield Diagnostic("A check is not known", f"No check has the id {each.id}.", fix, where)
+
+
+def _cycles(plan: PlanFile) -> Iterator[Diagnostic]:
+    graph = {name: [each for each in model.depends_on if each in plan.models] for name, model in plan.models.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle = list(reversed(error.args[1]))
+        detail = f"Models depend on one another: {' → '.join(cycle)}."
+        fix = "Remove one of the dependencies; none of them could be loaded first."
+        yield Diagnostic("Models depend on one another", detail, fix, plan.where("models", cycle[0], "depends_on"))

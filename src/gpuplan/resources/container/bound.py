@@ -1,0 +1,105 @@
+"""Bound: a container's GPUs and slices as the gpu room resolved them, against those that it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuplan.resources.container.read import Observed
+from gpuplan.resources.snapshot.devices import asked, requested
+from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.labels import DEVICES
+from gpuplan.types.address import Address
+from gpuplan.types.change import FieldChange
+from gpuplan.types.resource import Circumstances
+from gpuplan.types.value import Later
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The devices of one container; `missing` names those that the gpu room could not resolve."""
+
+    devices: Mapping[Address, str | Later]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def later(self) -> tuple[Address, ...]:
+        """Slices that exist only after another step."""
+        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
+
+
+def bind(parts: Sequence[str], circumstances: Circumstances) -> Bound:
+    """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
+    devices: dict[Address, str | Later] = {}
+    missing: list[str] = []
+    for part in parts:
+        found = {address: uuid for address, uuid in circumstances.bindings.items() if _means(part, address)}
+        devices.update(found)
+        if not found:
+            missing.append(part)
+    return Bound(devices, tuple(missing))
+
+
+def held(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
+    """The GPUs and slices, by every name that the plan file or the node's memory has for them, that a container has.
+
+    What is remembered counts as well: a container may hold a GPU that the plan file no longer names.
+    """
+    has = _has(live, observed)
+    holding = {gpu.uuid for gpu in observed.gpus.gpus if has & {gpu.uuid, *(each.uuid for each in gpu.slices)}}
+    found = [address for address, uuid in circumstances.bindings.items() if uuid in holding]
+    for address, fact in circumstances.record.remembered.items():
+        if address.kind == "gpu" and holding & {str(fact.get("uuid")), str(fact.get("gpu"))}:
+            found.append(address)
+    return tuple(dict.fromkeys(found))
+
+
+def comparable(live: Live, observed: Observed) -> bool:
+    """False where the container asks by index or for all, and not every GPU of the node is known."""
+    if observed.gpus.known or live.labels.get(DEVICES):
+        return True
+    names = asked(live.config, live.host_config, observed.default_runtime)
+    return all(name.startswith(("GPU-", "MIG-")) for name in names)
+
+
+def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
+    """The difference in devices, and why."""
+    has = _has(live, observed)
+    before = sorted(has)
+    if bound.later:
+        names = ", ".join(address.name for address in bound.later)
+        return FieldChange("gpus", before, Later(f"UUID of {names}")), (
+            f"slice identity changed: {names} is made anew",
+        )
+    wanted = sorted(str(uuid) for uuid in bound.devices.values())
+    if wanted == before:
+        return None, ()
+    return FieldChange("gpus", before, list(wanted)), tuple(_why(bound, has, observed))
+
+
+def _has(live: Live, observed: Observed) -> frozenset[str]:
+    if made_with := live.labels.get(DEVICES):
+        return frozenset(made_with.split(","))
+    return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+
+
+def _why(bound: Bound, has: frozenset[str], observed: Observed) -> Iterator[str]:
+    gone = sorted(has - observed.gpus.uuids) if observed.gpus.known else []
+    for uuid in gone:
+        slice_gone = f"slice identity changed: the container holds {uuid}, which no longer exists"
+        yield slice_gone if uuid.startswith("MIG-") else f"it asks for {uuid}, which is not on the node"
+    if not bound.devices:
+        yield "it has GPUs, and the plan file gives it none"
+    elif not gone:
+        yield "it has other GPUs than the plan file gives it"
+
+
+def _means(part: str, address: Address) -> bool:
+    if address.kind != "gpu":
+        return False
+    if address.name == part:
+        return True
+    name, _, rest = part.partition("/")
+    pattern = re.escape(name.removesuffix("[*]")) + r"\[\d+\]" + (re.escape(f"/{rest}") if rest else "")
+    return re.fullmatch(pattern, address.name) is not None

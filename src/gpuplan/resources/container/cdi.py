@@ -1,0 +1,159 @@
+"""CDI: specifications that do not list what the node has, and the change that has them written anew.
+
+An engine that gives GPUs by CDI finds a slice only where a specification lists it, and nothing on a node writes one
+anew when slices change (NVIDIA/nvidia-container-toolkit#1828).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.steps import Wanted
+from gpuplan.resources.container.toolkit import WRITER, Specification, Toolkit, Way
+from gpuplan.resources.snapshot.devices import Gpus
+from gpuplan.types.address import Address
+from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
+from gpuplan.types.diagnostic import Diagnostic, Severity
+from gpuplan.types.resource import Circumstances
+from gpuplan.types.value import Json, Later, digest
+
+KIND = "cdi"
+"""Specifications are in nobody's wishes: neither recorded nor a finding of a drift check, as images are not."""
+PLACE = "/etc/cdi/nvidia.yaml"
+"""Where one is written that is not there: /var/run/cdi is empty after a boot, when containers come up."""
+_UUID = ("GPU-", "MIG-")
+_PLACE_NAME = re.compile(r"(?:gpu|mig)?(\d+(?::\d+)?)")
+
+
+@dataclass(frozen=True)
+class Stale:
+    """How the devices that one specification lists differ from those of the node."""
+
+    specification: Specification
+    gone: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.gone or self.missing or self.specification.fault)
+
+
+def address(node: str) -> Address:
+    """The address of a node's specifications."""
+    return Address(node, KIND, "nvidia")
+
+
+def compare_specification(specification: Specification, gpus: Gpus) -> Stale:
+    """By UUID where it lists any, else by place: ``0``, ``1:0``; also in the older forms ``gpu0`` and ``mig1:0``."""
+    listed = {name for name in specification.devices if name.startswith(_UUID)}
+    if listed:
+        there = {uuid for gpu in gpus.gpus for uuid in gpu.usable}
+    else:
+        listed = {match[1] for name in specification.devices if (match := _PLACE_NAME.fullmatch(name))}
+        there = {place for gpu in gpus.gpus for place in places(gpu.index, gpu.mig, len(gpu.slices))}
+    return Stale(specification, tuple(sorted(listed - there)), tuple(sorted(there - listed)))
+
+
+def places(index: int, mig: bool, slices: int) -> tuple[str, ...]:
+    """The names of a GPU's devices by their place."""
+    return tuple(f"{index}:{number}" for number in range(slices)) if mig else (str(index),)
+
+
+def equipped(wanted: Wanted, toolkit: Toolkit) -> Wanted:
+    """The same container, with what its GPUs depend on where the engine gives them by CDI."""
+    if not wanted.bound.devices or not toolkit.reads_specifications:
+        return wanted
+    return replace(wanted, specifications=(address(wanted.address.node),), by_cdi=toolkit.way is Way.CDI)
+
+
+def to_regenerate(users: Sequence[Wanted], observed: Observed, circumstances: Circumstances) -> Change | None:
+    """The change that writes the specifications anew, where containers that are wanted get their GPUs by them."""
+    users = [wanted for wanted in users if wanted.specifications]
+    if not users:
+        return None
+    moving = _moving(users, circumstances)
+    stale = _stale(observed)
+    if not moving and not stale:
+        return None
+    here = observed.toolkit.specifications
+    paths = [each.specification.path for each in stale] or [each.path for each in here] or [PLACE]
+    title = f"regenerate CDI specification {', '.join(paths)}"
+    step = Step(
+        "regenerate",
+        address(observed.node),
+        Verb.UPDATE if here else Verb.CREATE,
+        title,
+        {"paths": list(paths)},
+        makes=(address(observed.node), *moving),
+        uses=moving,
+    )
+    return Change(
+        address(observed.node),
+        Action.UPDATE if here else Action.CREATE,
+        tuple(_field(each, moving, observed.gpus) for each in stale),
+        reasons=tuple(_reasons(stale, moving, bool(here))),
+        steps=(step,),
+    )
+
+
+def seen_specifications(observed: Observed) -> str:
+    """Digest of what the specifications list: a saved change set is stale when that has moved."""
+    return digest([[each.path, *each.devices] for each in observed.toolkit.specifications])
+
+
+def writer_missing(change: Change | None, observed: Observed, making: bool) -> Iterator[Diagnostic]:
+    """The specifications have to be written anew, and the program that does so is not there."""
+    if change is None or WRITER in observed.toolkit.tools:
+        return
+    yield Diagnostic(
+        "A CDI specification cannot be regenerated",
+        f"{'; '.join(change.reasons)}; {WRITER} is not on {observed.node}, so it cannot be written anew.",
+        "Install it:\n    sudo apt-get install -y nvidia-container-toolkit-base",
+        address=str(change.address),
+        severity=Severity.ERROR if making else Severity.WARNING,
+    )
+
+
+def _stale(observed: Observed) -> tuple[Stale, ...]:
+    """Nothing where not all GPUs are known: what is not seen may well be there."""
+    here = observed.toolkit.specifications
+    if not observed.gpus.known:
+        return ()
+    if not here:
+        return (compare_specification(Specification(PLACE), observed.gpus),)
+    return tuple(filter(None, (compare_specification(each, observed.gpus) for each in here)))
+
+
+def _moving(users: Sequence[Wanted], circumstances: Circumstances) -> tuple[Address, ...]:
+    """GPUs and slices that this change set makes anew."""
+    disturbed = (address for address in circumstances.disturbed if address.kind == "gpu")
+    return tuple(dict.fromkeys((*disturbed, *(later for wanted in users for later in wanted.bound.later))))
+
+
+def _field(stale: Stale, moving: Sequence[Address], gpus: Gpus) -> FieldChange:
+    before: Json = sorted(name for name in stale.specification.devices if name != "all")
+    if moving:
+        return FieldChange("devices", before, Later("the devices of the node"))
+    uuids = not stale.specification.devices or any(name.startswith(_UUID) for name in stale.specification.devices)
+    after = sorted(
+        name for gpu in gpus.gpus for name in (gpu.usable if uuids else places(gpu.index, gpu.mig, len(gpu.slices)))
+    )
+    return FieldChange("devices", before, list(after))
+
+
+def _reasons(stale: Sequence[Stale], moving: Sequence[Address], here: bool) -> Iterator[str]:
+    for each in stale:
+        path = each.specification.path
+        if each.specification.fault:
+            yield f"{path} could not be read: {each.specification.fault}"
+        elif not here:
+            yield "there is no CDI specification of the GPUs"
+        else:
+            words = [f"lists {', '.join(each.gone)}, which no longer exists"] if each.gone else []
+            words += [f"lacks {', '.join(each.missing)}"] if each.missing else []
+            yield f"CDI specification is stale: {path} {' and '.join(words)}"
+    if moving:
+        names = sorted(each.name for each in moving if not any(each.covers(part) for part in moving if part != each))
+        yield f"{', '.join(names)} {'change' if len(names) > 1 else 'changes'} in this run"

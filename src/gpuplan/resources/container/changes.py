@@ -1,0 +1,208 @@
+"""Changes: what becomes of one container, decided from its differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from gpuplan.resources.container.bound import held
+from gpuplan.resources.container.canonical import shown, wanted_fields
+from gpuplan.resources.container.differences import Before, differences, wanted_env
+from gpuplan.resources.container.images import images_of
+from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.steps import (
+    Wanted,
+    create_step,
+    remove_step,
+    replace_step,
+    start_step,
+    stop_step,
+    take_over_step,
+    tidy_step,
+    update_step,
+)
+from gpuplan.resources.container.strangers import held_ports
+from gpuplan.resources.container.tags import moved
+from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.raw import whole
+from gpuplan.types.address import Address
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Step
+from gpuplan.types.resource import Circumstances
+from gpuplan.types.value import Later
+
+_LIVE = frozenset({"restart", "memory", "cpus"})
+"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
+_UPDATED = _LIVE | {"name"}
+_IN_PLACE = _UPDATED | {"state", "leftover"}
+
+
+def create(wanted: Wanted) -> Change:
+    """The container is not there."""
+    spec = wanted.spec
+    fields = [FieldChange("image", None, spec.image)]
+    if wanted.bound.later:
+        names = ", ".join(address.name for address in wanted.bound.later)
+        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
+    elif wanted.bound.devices:
+        fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
+    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
+    fields.extend(wanted_env(spec.env))
+    name = wanted.address.name
+    return Change(
+        wanted.address,
+        Action.CREATE,
+        tuple(fields),
+        disturbs={wanted.address: f"container {name} is created"},
+        steps=(create_step(wanted),),
+    )
+
+
+def follow(
+    wanted: Wanted,
+    before: Before | None,
+    live: Live,
+    extra: Sequence[Live],
+    observed: Observed,
+    circumstances: Circumstances,
+) -> Change | None:
+    """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
+    found = differences(wanted.spec, before, live, wanted.bound, observed, circumstances)
+    disturbed = disturbance(wanted, circumstances)
+    fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
+    reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
+    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
+    if disturbed is None and not fields and not forced:
+        return None
+    if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
+        beside = tuple(each for each in extra if each.busy)
+        holds = [address for each in (live, *beside) for address in held(each, observed, circumstances)]
+        fields = (*_newer_image(wanted, live, observed), *fields)
+        reasons = (*reasons, *(["--replace names it"] if forced else []))
+        wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
+        change = in_its_place(wanted, live, fields, reasons, disturbed)
+        asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
+        pending = (found.pending or asked) and not (extra or disturbed)
+        return replace(change, origin=Origin.PENDING) if pending else change
+    return _updated(wanted, fields, reasons, live, extra)
+
+
+def remove(role: str, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Change:
+    """The container is not wanted any more."""
+    address = Address(circumstances.node, "container", role)
+    recorded = circumstances.record.resources.get(address)
+    ports = [port for live in ours for port in held_ports(live)]
+    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, circumstances))]
+    images = dict.fromkeys(live.image for live in ours)
+    return Change(
+        address,
+        Action.DELETE,
+        tuple(FieldChange("image", image, None) for image in images),
+        interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
+        disturbs={address: f"container {role} is removed"},
+        steps=(remove_step(address, ports, dict.fromkeys((*needs, *images_of(ours, observed)))),),
+    )
+
+
+def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldChange, ...]:
+    """The image that a container gets with its replacement, where its tag has moved on."""
+    found = moved(wanted.spec, live, observed)
+    if found is None:
+        return ()
+    before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
+    return (FieldChange("image", before, after),)
+
+
+def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
+    """True where the engine makes all of it so on the container that is there.
+
+    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
+    its own CPUs as a quota, too.
+    """
+    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
+    refused = (
+        (quota or period)
+        and not cpus
+        and wanted.spec.cpus is not None
+        and any(change.path in _UPDATED for change in fields)
+    )
+    return not refused and all(map(_in_place, fields))
+
+
+def _in_place(change: FieldChange) -> bool:
+    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+
+
+def disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
+    """The resource whose change takes the container along, and why.
+
+    A repository that is made anew leaves the container with a mount of the directory that went.
+    """
+    repository = Address(circumstances.node, "repository", wanted.address.name)
+    if repository in circumstances.disturbed:
+        return repository, circumstances.disturbed[repository]
+    for need in wanted.bound.devices:
+        for disturbed, why in circumstances.disturbed.items():
+            if disturbed.covers(need):
+                return Address(need.node, "gpu", need.name.partition("/")[0].partition("[")[0]), why
+    return None
+
+
+def in_its_place(
+    wanted: Wanted,
+    live: Live,
+    fields: tuple[FieldChange, ...],
+    reasons: tuple[str, ...],
+    because: tuple[Address, str] | None,
+) -> Change:
+    """The change by which a new container takes the place of one; `because` is what takes it along, and why."""
+    name = wanted.address.name
+    follows = because is not None and all(change.path in ("gpus", "state") for change in fields)
+    stops = because is not None or not _takes_over(wanted, live)
+    why = [*reasons, *([because[1]] if because else []), *_how(wanted, live, stops)]
+    running = [each for each in (live, *wanted.beside) if each.busy]
+    held = [port for each in running for port in held_ports(each)]
+    steps = (
+        (*([stop_step(wanted, live, held)] if running else []), replace_step(wanted))
+        if stops
+        else (take_over_step(wanted, held_ports(live)),)
+    )
+    return Change(
+        wanted.address,
+        Action.REPLACE,
+        fields,
+        reasons=tuple(dict.fromkeys(why)),
+        interrupts=(f"container {name} stops",) if stops and any(each.status == "running" for each in running) else (),
+        disturbs={wanted.address: f"container {name} is replaced"},
+        cause=because[0] if because and follows else None,
+        steps=steps,
+    )
+
+
+def _takes_over(wanted: Wanted, live: Live) -> bool:
+    """True where the new one can start while the old one serves."""
+    return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
+
+
+def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+    """Whether there is a gap, where the plan file says that there should be none."""
+    if not stops:
+        return ("the new one takes over while the old one serves",)
+    if wanted.spec.start_first and live.busy:
+        return ("it stops before the new one starts in spite of update: start-first, since what it rests on changes",)
+    return ()
+
+
+def _updated(
+    wanted: Wanted, fields: tuple[FieldChange, ...], reasons: tuple[str, ...], live: Live, extra: Sequence[Live]
+) -> Change:
+    paths = {change.path for change in fields}
+    steps: list[Step] = []
+    if paths & _UPDATED:
+        steps.append(update_step(wanted, live))
+    if "state" in paths:
+        steps.append(start_step(wanted))
+    if extra:
+        steps.append(tidy_step(wanted, extra))
+    started = {wanted.address: f"container {wanted.address.name} is started"} if "state" in paths else {}
+    return Change(wanted.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))

@@ -1,0 +1,246 @@
+"""Diff: the containers that are wanted against those of the node, into changes with their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from gpuplan.resources.container import adopting
+from gpuplan.resources.container.bound import bind, comparable
+from gpuplan.resources.container.cdi import equipped, seen_specifications, to_regenerate, writer_missing
+from gpuplan.resources.container.changes import create, follow, remove
+from gpuplan.resources.container.conflicts import beyond_the_node, devices_in_use, networks_missing, ports_listened_on
+from gpuplan.resources.container.differences import Before
+from gpuplan.resources.container.images import canonical_name, find, images_of, to_bring, to_take_away
+from gpuplan.resources.container.livefields import live_fields
+from gpuplan.resources.container.memory import no_room
+from gpuplan.resources.container.preflight import gpus_refused, runtime_refused
+from gpuplan.resources.container.read import FAILED, NEW, OLD, Observed
+from gpuplan.resources.container.shape import ContainerSpec, from_json
+from gpuplan.resources.container.steps import Wanted
+from gpuplan.resources.container.strangers import names_taken, ports_taken, strangers
+from gpuplan.resources.container.tags import image_impossible, registry_silent, tag_moved
+from gpuplan.resources.container.unread import before_unread, spec_unread, unread, unresolved
+from gpuplan.resources.container.verdict import Verdict, ours, told, welcome
+from gpuplan.resources.snapshot.devices import requested
+from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.raw import texts
+from gpuplan.types.address import Address
+from gpuplan.types.change import Action, Change, Comparison
+from gpuplan.types.diagnostic import Diagnostic
+from gpuplan.types.record import Recorded
+from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.value import Json, digest
+
+
+def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
+    """Compare all containers of one node."""
+    if observed.error is not None:
+        return unread(desired, observed.error, circumstances)
+    ours = [live for live in observed.containers if live.plan == circumstances.plan]
+    verdicts = [_judge(each, ours, observed, circumstances) for each in desired]
+    gone = sorted({live.role for live in ours} - {each.address.name for each in desired})
+    removals = [remove(role, [each for each in ours if each.role == role], observed, circumstances) for role in gone]
+    changes = [*(verdict.change for verdict in verdicts if verdict.change), *removals]
+    images = list(_images(verdicts, changes, observed, circumstances))
+    cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
+    return Comparison(
+        changes=(*images, *([cdi] if cdi else []), *changes),
+        unmanaged=tuple(strangers(observed, circumstances, welcome(verdicts), told(verdicts))),
+        unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
+        diagnostics=(
+            *_impossible(verdicts, observed, circumstances.plan),
+            *_preflight(verdicts, cdi, ours, observed),
+            *_tags(verdicts, ours, observed),
+        ),
+        rests_on={
+            **{verdict.address: _seen(verdict.address.name, verdict.spec, observed) for verdict in verdicts},
+            **{Address(observed.node, "container", role): _seen(role, None, observed) for role in gone},
+            **{change.address: _seen_image(change.address.name, observed) for change in images},
+            **({cdi.address: seen_specifications(observed)} if cdi else {}),
+        },
+    )
+
+
+def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Verdict:
+    try:
+        spec = from_json(desired.spec)
+    except ValueError as fault:
+        return Verdict(desired, unknown=spec_unread(desired.address, fault))
+    recorded = circumstances.record.resources.get(desired.address)
+    before, warning = _before(desired, recorded)
+    current, extra = _current(desired.address.name, ours)
+    leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
+    wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else (), leaves)
+    wanted = equipped(wanted, observed.toolkit)
+    if wanted.bound.missing:
+        return Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
+    foreign, aside = _foreign(desired.address, current, observed, circumstances)
+    if foreign is not None:
+        return _stranger(wanted, foreign, observed, circumstances)
+    if aside is not None:
+        wanted, extra = replace(wanted, adopts=aside.id), (*extra, aside)
+    if current is None:
+        return Verdict(desired, wanted, create(wanted), warning=warning)
+    if not comparable(current, observed):
+        asks = ("the GPUs that it asks for by index",)
+        return Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
+    change = follow(wanted, before, current, extra, observed, circumstances)
+    return Verdict(desired, wanted, change, warning=warning)
+
+
+def _foreign(
+    address: Address, current: Live | None, observed: Observed, circumstances: Circumstances
+) -> tuple[Live | None, Live | None]:
+    """What somebody else made and has the name (or is to get it back), and what a new one has taken the place of."""
+    begun = adopting.moved_aside(address, observed, circumstances)
+    foreign = adopting.holder(address.name, observed)
+    if foreign is not None:
+        return (foreign if adopting.stands(current, foreign) else None), None
+    return (begun, None) if current is None else (None, begun)
+
+
+def _stranger(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> Verdict:
+    """The verdict on a container that somebody else made: left alone, unless the plan file has it replaced."""
+    desired, address = wanted.desired, wanted.address
+    if not comparable(live, observed):
+        asks = ("the GPUs that it asks for by index",)
+        return Verdict(desired, wanted, unknown=unresolved(address, asks), foreign=live)
+    begun = adopting.moved_aside(address, observed, circumstances) is live
+    if (wanted.spec.adopt or begun) and not adopting.removes_itself(live):
+        wanted = replace(wanted, adopts=live.id)
+        change = adopting.adopted(wanted, live, observed, circumstances)
+        return Verdict(desired, wanted, change, foreign=live)
+    found = adopting.compared(wanted, live, observed, circumstances)
+    if wanted.spec.adopt:
+        change, _ = adopting.differing(wanted, live, found)
+        return Verdict(desired, wanted, change, warning=adopting.gone_when_it_stops(wanted, live), foreign=live)
+    if found.fields or found.reasons:
+        change, told = adopting.differing(wanted, live, found)
+        return Verdict(desired, wanted, change, warning=told, foreign=live)
+    return Verdict(desired, wanted, foreign=live)
+
+
+def _before(desired: Desired, recorded: Recorded | None) -> tuple[Before | None, Diagnostic | None]:
+    """What was last applied; nothing, and a warning, where the record has it in another form."""
+    if recorded is None:
+        return None, None
+    try:
+        return Before(from_json(recorded.spec), recorded.digest), None
+    except ValueError as fault:
+        return None, before_unread(desired, fault)
+
+
+def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, ...]]:
+    """The container that stands for a name, and what else of it is there and has to go."""
+    mine = [live for live in ours if live.role == name]
+    order = {name: 0, name + OLD: 2, name + FAILED: 4}
+    if any(live.name == name + NEW and live.busy for live in mine):
+        order[name + NEW] = 1  # where nobody has the name, it has proven itself: it was about to take it
+    candidates = sorted(mine, key=lambda live: (order.get(live.name, 3), live.name))
+    if not candidates or candidates[0].name == name + FAILED:
+        return None, ()
+    return candidates[0], tuple(live for live in candidates[1:] if live.name != name + FAILED)
+
+
+def _images(
+    verdicts: Sequence[Verdict], changes: Sequence[Change], observed: Observed, circumstances: Circumstances
+) -> Iterator[Change]:
+    yield from to_bring([verdict.spec for verdict in verdicts if verdict.spec and verdict.made], observed)
+    wanted = {canonical_name(str(verdict.desired.spec.get("image") or "")) for verdict in verdicts}
+    leaving = {live.id for change in changes for live in _leaving(change, observed, circumstances.plan)}
+    staying = [live for live in observed.containers if live.id not in leaving]
+    yield from to_take_away(wanted, staying, circumstances.record, observed)
+
+
+def _leaving(change: Change, observed: Observed, plan: str) -> Iterable[Live]:
+    """The containers that are on the node no more once a change is made."""
+    mine = [live for live in observed.containers if live.plan == plan and live.role == change.address.name]
+    if change.action is not Action.UPDATE:
+        return mine
+    ids = {one for step in change.steps for one in texts(step.arguments.get("ids"))}
+    return [live for live in mine if live.id in ids]
+
+
+def _impossible(verdicts: Sequence[Verdict], observed: Observed, plan: str) -> Iterator[Diagnostic]:
+    yield from (verdict.warning for verdict in verdicts if verdict.warning)
+    named = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.makes(verdict.address)]
+    yield from names_taken(observed, plan, named)
+    starting = [verdict.wanted for verdict in verdicts if verdict.wanted and verdict.starts]
+    known = ours(verdicts, observed, plan)
+    yield from ports_taken(observed, known, starting)
+    yield from ports_listened_on(observed, known, starting)
+    yield from devices_in_use(observed, known, starting)
+    yield from beyond_the_node(observed, starting)
+    yield from networks_missing(observed, [each.wanted for each in verdicts if each.wanted and each.made])
+    for verdict in verdicts:
+        if verdict.wanted and verdict.made:
+            yield from image_impossible(verdict.wanted, observed)
+            yield from _no_room_for_two(verdict, observed, plan)
+
+
+def _tags(verdicts: Sequence[Verdict], ours: Sequence[Live], observed: Observed) -> Iterator[Diagnostic]:
+    """Tags that have moved on under containers that stay as they are."""
+    for verdict in verdicts:
+        current = verdict.welcome or _current(verdict.address.name, ours)[0]
+        if verdict.wanted and current and not verdict.made:
+            yield from tag_moved(verdict.wanted, current, observed)
+            yield from registry_silent(verdict.wanted, observed)
+
+
+def _preflight(
+    verdicts: Sequence[Verdict], cdi: Change | None, ours: Sequence[Live], observed: Observed
+) -> Iterator[Diagnostic]:
+    """Why containers that are to be started would not get their GPUs."""
+    starting = [(verdict.wanted, verdict.made) for verdict in verdicts if verdict.wanted and verdict.starts]
+    yield from gpus_refused([wanted for wanted, _ in starting], observed.toolkit)
+    yield from writer_missing(cdi, observed, making=any(wanted.specifications for wanted, _ in starting))
+    standing = [(wanted, _current(wanted.address.name, ours)[0]) for wanted, made in starting if not made]
+    runtimes = [(wanted, str(live.host_config.get("Runtime") or "")) for wanted, live in standing if live]
+    yield from runtime_refused(runtimes, observed.toolkit)
+
+
+def _no_room_for_two(verdict: Verdict, observed: Observed, plan: str) -> Iterator[Diagnostic]:
+    """Devices on which a new container cannot compute beside the old."""
+    wanted = verdict.wanted
+    if wanted is None or not verdict.takes_over:
+        return
+    uuids = {str(uuid) for uuid in wanted.bound.devices.values()}
+    for live in observed.containers:
+        if live.id == wanted.adopts or (live.plan, live.role) == (plan, wanted.address.name):
+            for why in no_room(live.id, uuids, observed.memory):
+                yield Diagnostic(
+                    "Two containers do not fit on a GPU",
+                    f"{wanted.address.name} is to start beside the old one (update: start-first), but {why}.",
+                    f"State update: stop-first for {wanted.address.name}, or make room on {wanted.address.node}.",
+                    where=wanted.desired.where,
+                    address=str(wanted.address),
+                )
+
+
+def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
+    """Digest of each container that has a name, as its own or by label, and of the image that is wanted for it.
+
+    An id stands for all that cannot change on a container, its environment included, so that no secret takes part.
+    """
+    image = find(spec.image, observed.images) if spec else None
+    found = [_seen_container(live, observed) for live in observed.containers if name in (live.name, live.role)]
+    return digest({"containers": found, "image": image.id if image else None})
+
+
+def _seen_container(live: Live, observed: Observed) -> Json:
+    fields = live_fields(live)
+    return {
+        "id": live.id,
+        "name": live.name,
+        "status": live.status,
+        "image": live.image_id,
+        "limits": [fields[path] for path in ("restart", "memory", "cpus")],
+        "denied": list(observed.denied.get(live.id, ())),
+        "gpus": sorted(requested(live.config, live.host_config, observed.default_runtime, observed.gpus)),
+    }
+
+
+def _seen_image(name: str, observed: Observed) -> str:
+    image = find(name, observed.images)
+    return digest(image.id if image else None)

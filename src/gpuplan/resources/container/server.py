@@ -1,0 +1,163 @@
+"""The command line of tritonserver: the plan's flags checked against the image's release, and what gpuplan adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuplan.planfile.repositories import canonical, is_remote, on_node
+from gpuplan.resources.container.shape import REPOSITORY, THEIRS
+from gpuplan.triton.releases import Release, cache_flag, flags, object_to, rejects
+from gpuplan.triton.server_flags import conflicts, misshapen
+
+OWNED: Mapping[str, str] = {
+    "help": "it only prints the usage",
+    "model-repository": "triton.repository says where the models are",
+    "model-store": "triton.repository says where the models are",
+    "model-control-mode": "model servers always run in explicit mode",
+    "repository-poll-secs": "model servers always run in explicit mode",
+    "load-model": "the models of the plan file are loaded at the start",
+    "exit-on-error": "a broken model must not keep the server down",
+    "allow-http": "gpuplan loads models over HTTP",
+    "http-port": "publish another host port with ports:",
+    "grpc-port": "publish another host port with ports:",
+    "metrics-port": "publish another host port with ports:",
+    "http-address": "publish on one host address with ports:",
+    "http-restricted-api": "gpuplan needs the model repository API",
+}
+"""Flags that gpuplan sets or relies on, and why the plan file may not."""
+COMPLETION = ("disable-auto-complete-config", "strict-model-config")
+"""The flags that turn auto-completion off, of later and of earlier releases."""
+READINESS = "strict-readiness"
+"""Off unless the plan file states it: one model that does not load would otherwise make the whole server not ready, and
+keep it so until that model loads or the server is started anew. At a start nothing is answered before the models are
+loaded, whatever it says."""
+CACHE = ("cache-config", "response-cache-byte-size")
+START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
+"""Reads the models to load from the repository at each start, so that the set changes without a new container."""
+
+Value = str | int | float | bool
+Stated = Mapping[str, Value | tuple[Value, ...]]
+"""Flags as the plan file states them; a repeatable one may have several values."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one flag of the plan file."""
+
+    flag: str
+    why: str
+    fix: str
+    fatal: bool
+
+
+def command_line(
+    stated: Stated,
+    cache: int | None,
+    release: Release | None,
+    repository: str = "local",
+    completion: bool | None = None,
+) -> tuple[str, ...]:
+    """The container's command for a model server; flags in the order in which the plan file states them.
+
+    `completion` says whether the server fills in what configs leave out; None leaves it to the flags and the release.
+    """
+    rendered = [
+        f"--model-repository={seen_at(repository)}",
+        "--model-control-mode=explicit",
+        "--exit-on-error=false",
+    ]
+    if not any(_bare(name) == READINESS for name in stated):
+        rendered.append(f"--{READINESS}=false")
+    if completion is not None:
+        rendered.extend(completion_flag(completion, release))
+    if cache is not None:
+        rendered.append(cache_flag(cache, release))
+    for name, value in stated.items():
+        for each in _values(value):
+            rendered.extend(_rendered(_bare(name), each))
+    return ("sh", "-c", START, "tritonserver", *rendered)
+
+
+def completion_flag(on: bool, release: Release | None) -> tuple[str, ...]:
+    """The flag by which a server of the release completes configs or does not; none where that is what it does anyway.
+
+    Up to 22.06 configs had to say all unless --strict-model-config=false (server, release notes of 22.07).
+    """
+    late, early = COMPLETION
+    if object_to(late, release) is None:
+        return () if on else (f"--{late}",)
+    return (f"--{early}=false",) if on else ()
+
+
+def decides_completion(stated: Stated) -> str:
+    """The flag of the plan file that decides about auto-completion; empty where none does."""
+    return next((name for name in stated if _bare(name) in COMPLETION), "")
+
+
+def seen_at(repository: str) -> str:
+    """Where the server finds its models: an address, or a directory inside the container."""
+    if not is_remote(repository):
+        return f"{REPOSITORY}/models"
+    return THEIRS if on_node(repository) else canonical(repository)
+
+
+def mounted(repository: str) -> Mapping[str, str]:
+    """The mount of a node's own repository: path in the container → source and options."""
+    return {THEIRS: f"{canonical(repository)}:ro"} if on_node(repository) else {}
+
+
+def check(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
+    """Everything that is wrong with the flags of one model server."""
+    for name, value in stated.items():
+        flag = _bare(name)
+        if flag in OWNED:
+            yield Fault(name, f"gpuplan sets it: {OWNED[flag]}", "Remove the flag.", fatal=True)
+        elif cache is not None and flag in CACHE:
+            yield Fault(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
+        elif objection := object_to(flag, release):
+            fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
+            yield Fault(name, objection.why, fix, objection.fatal)
+        else:
+            yield from _wrong_values(name, _values(value))
+    yield from _together(stated, cache, release)
+
+
+def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
+    flag = flags()[_bare(name)]
+    if len(values) != 1 and not flag.repeatable:
+        yield Fault(name, f"it takes one value, not {len(values)}", "State one value.", fatal=True)
+    for value in values:
+        if wrong := rejects(flag, value) or misshapen(flag, _text(value)):
+            yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
+
+
+def _together(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
+    """Flags that do not go together; those that gpuplan sets itself were told of already."""
+    own = {_bare(name): name for name in stated if _bare(name) not in OWNED}
+    given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}
+    if cache is not None and not given.keys() & set(CACHE):
+        given["cache-config"] = (f"local,size={cache}",)
+    for fault in conflicts(given, release):
+        yield Fault(own[fault.flag], fault.why, fault.fix, fault.fatal)
+
+
+def _values(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("--")
+
+
+def _rendered(flag: str, value: Value) -> Iterator[str]:
+    known = flags().get(flag)
+    text = _text(value)
+    if known is None or known.takes != "none":
+        yield f"--{flag}={text}"
+    elif text.lower() in ("true", "on", "1"):
+        yield f"--{flag}"

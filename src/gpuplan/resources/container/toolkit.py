@@ -1,0 +1,111 @@
+"""Toolkit: what of NVIDIA's container toolkit a node has, and so how its engine gives GPUs to containers."""
+
+from __future__ import annotations
+
+import enum
+import posixpath
+import re
+from dataclasses import dataclass
+
+from gpuplan.resources.snapshot.raw import mapping, mappings, texts
+from gpuplan.types.snapshot import Snapshot
+from gpuplan.types.value import JsonObject
+
+HOOK, CDI_HOOK, WRITER = "nvidia-container-runtime-hook", "nvidia-cdi-hook", "nvidia-ctk"
+FIRST_CDI = 25
+"""The first Docker that gives devices by CDI, where its features turn that on."""
+_PREFERS_CDI = 29
+"""The first Docker that tries CDI before the hook for a request for GPUs (moby/moby#50228)."""
+
+
+class Way(enum.Enum):
+    """How an engine gives GPUs."""
+
+    HOOK = "hook"
+    """NVIDIA's hook asks the driver at each start."""
+    CDI = "cdi"
+    """By what a CDI specification lists."""
+    NONE = "none"
+    UNKNOWN = "unknown"
+    """The node was not asked, or could not say."""
+
+
+@dataclass(frozen=True)
+class Specification:
+    """One CDI specification of NVIDIA's."""
+
+    path: str
+    devices: tuple[str, ...] = ()
+    fault: str = ""
+    """Why it could not be read."""
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """What the engine and the node say of NVIDIA's container toolkit."""
+
+    known: bool = False
+    tools: frozenset[str] = frozenset()
+    specifications: tuple[Specification, ...] = ()
+    char_links: bool | None = None
+    """Whether /dev/char has links to the GPUs; None where there is nothing to link to."""
+    cdi: bool = False
+    """The engine gives devices by CDI where it is asked for them so."""
+    version: str = ""
+    podman: bool = False
+    runtimes: frozenset[str] = frozenset()
+    systemd: bool = False
+    """systemd keeps the control groups of containers."""
+
+    @property
+    def way(self) -> Way:
+        """How a container that is made now gets its GPUs."""
+        if not self.known:
+            return Way.UNKNOWN
+        if self.podman:
+            return Way.CDI
+        if HOOK in self.tools:
+            return Way.HOOK
+        return Way.CDI if self.cdi else Way.NONE
+
+    @property
+    def reads_specifications(self) -> bool:
+        """True where what a container gets depends on what the CDI specifications list."""
+        tries_both = self.way is Way.HOOK and self.cdi and CDI_HOOK in self.tools
+        return self.way is Way.CDI or (tries_both and self.major >= _PREFERS_CDI)
+
+    @property
+    def major(self) -> int:
+        """The first number of the engine's version; 0 where it has none."""
+        return int(match[0]) if (match := re.match(r"\d+", self.version)) else 0
+
+
+def read_toolkit(snapshot: Snapshot) -> Toolkit:
+    """The toolkit of a snapshot; not `known` where the node did not tell."""
+    docker = mapping(snapshot.probe("docker").value)
+    info, version = mapping(docker.get("info")), mapping(docker.get("version"))
+    probe = snapshot.probe("toolkit")
+    told = mapping(probe.value)
+    links = told.get("char_links")
+    components = [str(each.get("Name")) for each in mappings(version.get("Components"))]
+    return Toolkit(
+        known=probe.error is None and "tools" in told,
+        tools=frozenset(name for name, path in mapping(told.get("tools")).items() if path),
+        specifications=tuple(filter(_of_nvidia, map(_specification, mappings(told.get("cdi"))))),
+        char_links=links if isinstance(links, bool) else None,
+        cdi=bool(texts(info.get("CDISpecDirs"))),
+        version=str(version.get("Version") or info.get("ServerVersion") or ""),
+        podman=any(name.startswith("Podman") for name in components),
+        runtimes=frozenset(mapping(info.get("Runtimes"))),
+        systemd=info.get("CgroupDriver") == "systemd",
+    )
+
+
+def _of_nvidia(specification: Specification) -> bool:
+    """Of one that could not be read only its name can tell; what may be another vendor's is never written anew."""
+    return not specification.fault or posixpath.basename(specification.path).startswith("nvidia")
+
+
+def _specification(raw: JsonObject) -> Specification:
+    fault = str(mapping(raw.get("error")).get("text") or "")
+    return Specification(str(raw.get("path") or ""), texts(raw.get("devices")), fault)

@@ -1,0 +1,152 @@
+"""Brings model files to a node, switches a model's directory, takes it away, and looks whether it is so."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import BinaryIO
+
+from gpuplan.resources.kind import Hands, Memory
+from gpuplan.resources.repository.read import Observed, read
+from gpuplan.resources.repository.space import Need, no_room, require_room, room
+from gpuplan.resources.repository.wanted import WantedFile, WantedModel, wanted_model
+from gpuplan.types.change import Step, Verb
+from gpuplan.types.content import Content
+from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
+
+
+class Progress:
+    """How much of what is sent is on the node; heard of from several threads."""
+
+    def __init__(self, hands: Hands, text: str, total: int) -> None:
+        self._hands = hands
+        self._text = text
+        self._total = total
+        self._done = 0
+        self._turn = threading.Lock()
+
+    def __call__(self, more: int) -> None:
+        """So many further bytes are there."""
+        with self._turn:
+            self._done += more
+            self._hands.progress(self._text, self._done, self._total)
+
+
+def apply(step: Step, hands: Hands) -> Memory:
+    """Do one step of a repository.
+
+    Raises:
+        Problem: the node or a source file is not as it must be, or the node is not as it was made.
+        Refused: the agent could not do it.
+    """
+    container = str(step.arguments["container"])
+    if step.verb is Verb.CREATE:
+        hands.agent("repository.prepare", plan=hands.plan, container=container)
+        _require(container in _look(hands).repositories, step, "the repository is not there")
+        return ()
+    if step.verb is Verb.UPDATE:
+        _switch(step, hands, container, str(step.arguments["model"]))
+    else:
+        _remove(step, hands, container, step.arguments["model"])
+        hands.agent("blob.collect")
+    return ()
+
+
+def _switch(step: Step, hands: Hands, container: str, model: str) -> None:
+    wanted = wanted_model(step.arguments)
+    _bring(step, hands, wanted)
+    hands.agent("repository.prepare", plan=hands.plan, container=container)
+    hands.agent(
+        "repository.switch",
+        plan=hands.plan,
+        container=container,
+        model=model,
+        content=wanted.content,
+        files={path: file.sha256 for path, file in wanted.files.items()},
+    )
+    found = _look(hands).repositories.get(container, {}).get(model, {})
+    same = {path: file.sha256 for path, file in found.items()} == {p: file.sha256 for p, file in wanted.files.items()}
+    _require(same, step, f"the files of {model} on the node are not those that were brought")
+
+
+def _remove(step: Step, hands: Hands, container: str, model: object) -> None:
+    hands.agent("repository.remove", plan=hands.plan, container=container, model=model)
+    found = _look(hands).repositories
+    if model is None:
+        _require(container not in found, step, "the repository is still there")
+    else:
+        _require(model not in found.get(container, {}), step, f"the files of {model} are still there")
+
+
+def _bring(step: Step, hands: Hands, wanted: WantedModel) -> None:
+    """Send each content that the node does not have; two files of one content are sent once."""
+    by_digest = {file.sha256: file for file in wanted.files.values() if file.sha256}
+    missing = hands.missing(list(by_digest))
+    files = [by_digest[digest] for digest in missing]
+    total = sum(file.size for file in files)
+    arrived = sum(min(there, by_digest[digest].size) for digest, there in missing.items())
+    hands.say(f"{len(files)} of {len(by_digest)} contents are new to the node ({total:,} bytes)")
+    if arrived:
+        hands.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
+    require_room(step, hands)
+    doing = f"sending {step.arguments['model']}{' from where it was cut off' if arrived else ''}"
+    progress = Progress(hands, doing, total)
+    try:
+        hands.send([Content(file.sha256, file.size, partial(_opened, step, hands, file)) for file in files], progress)
+    except Refused as refusal:
+        if refusal.code == "disk_full":
+            raise Problem(no_room(str(step.address), Need(total - arrived, len(files)), room(hands))) from refusal
+        changed = [file for file in files if refusal.code == "corrupt" and _digest(step, hands, file) != file.sha256]
+        if changed:
+            raise Problem([_changed(step, file) for file in changed]) from refusal
+        raise
+
+
+@contextmanager
+def _opened(step: Step, hands: Hands, file: WantedFile) -> Iterator[BinaryIO]:
+    """The content of a file; raises Problem where it has another size than was planned."""
+    if file.text is not None:
+        yield io.BytesIO(file.text.encode("utf-8"))
+        return
+    with hands.source(file.origin or "") as content:
+        if content.seek(0, os.SEEK_END) != file.size:
+            raise Problem(_changed(step, file))
+        content.seek(0)
+        yield content
+
+
+def _digest(step: Step, hands: Hands, file: WantedFile) -> str:
+    with _opened(step, hands, file) as content:
+        found = hashlib.sha256()
+        for piece in iter(lambda: content.read(1 << 20), b""):
+            found.update(piece)
+        return found.hexdigest()
+
+
+def _look(hands: Hands) -> Observed:
+    observed = read(hands.look("repository"))
+    if observed.error is not None:
+        detail = f"What was done could not be verified: {observed.error.text} ({observed.error.code})."
+        raise Problem(Diagnostic("The second look failed", detail, "Run gpuplan plan again.", address=hands.node))
+    return observed
+
+
+def _require(so: bool, step: Step, otherwise: str) -> None:
+    if not so:
+        fix = "Somebody else may be changing the node at the same time; run gpuplan plan to see what it has now."
+        detail = f"The agent reported success, and a second look finds that {otherwise}."
+        raise Problem(Diagnostic("A step had no effect", detail, fix, address=str(step.address)))
+
+
+def _changed(step: Step, file: WantedFile) -> Diagnostic:
+    return Diagnostic(
+        "A source file changed since the plan",
+        f"{file.origin or 'a rendered file'} no longer has the content that was planned (SHA-256 {file.sha256[:12]}).",
+        "Plan again, and review what has become of it.",
+        address=str(step.address),
+    )

@@ -1,0 +1,123 @@
+"""The containers of an engine, as typed values of their inspect data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuplan.resources.snapshot.labels import ASIDE, DIGEST, NAME, PLAN
+from gpuplan.resources.snapshot.raw import mapping, mappings, whole
+from gpuplan.types.value import Json, JsonObject, as_list, as_object
+
+
+@dataclass(frozen=True)
+class Live:
+    """One container of the node; `config` and `host_config` are as the engine says them."""
+
+    id: str
+    name: str
+    image_id: str
+    image: str
+    """As it was named when the container was created."""
+    status: str
+    """created, running, paused, restarting, removing, exited or dead."""
+    exit_code: int
+    oom_killed: bool
+    error: str
+    restarts: int
+    config: JsonObject = field(repr=False)
+    host_config: JsonObject = field(repr=False)
+    networks: JsonObject = field(repr=False, default_factory=dict)
+    """By name, or by id where it was created so: as the engine says it in NetworkSettings."""
+    started: str = ""
+    """When it was last started, as the engine writes it; empty where it never was."""
+    copied: bool = False
+    """It has the labels of its image, which somebody made of a container of ours: its own say nothing."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels, those of the image included."""
+        return {name: str(value) for name, value in mapping(self.config.get("Labels")).items()}
+
+    @property
+    def plan(self) -> str:
+        """The plan file that made it; empty = not of gpuplan, which writes both labels or none."""
+        return self.labels.get(PLAN, "") if NAME in self.labels and not self.copied else ""
+
+    @property
+    def role(self) -> str:
+        """Its name in the plan file; its own where no label says so."""
+        return self.name if self.copied else self.labels.get(NAME) or self.name
+
+    @property
+    def digest(self) -> str:
+        """Digest of the spec that it was made from; empty where no label says so."""
+        return self.labels.get(DIGEST, "")
+
+    @property
+    def busy(self) -> bool:
+        """True where its processes hold ports and devices, or will again in a moment."""
+        return self.status in ("running", "paused", "restarting")
+
+
+def containers(probe: Json) -> tuple[Live, ...]:
+    """All containers of a docker probe's value, by name.
+
+    Raises:
+        KeyError, TypeError, ValueError: the value, or what identifies one container, has another form.
+    """
+    value = as_object(probe)
+    found = (live(as_object(each)) for each in as_list(value["containers"]))
+    brought = image_labels(value)
+    told = (replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found)
+    return tuple(sorted(told, key=lambda each: each.name))
+
+
+def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
+    """The labels of each image of a docker probe's value, by its id."""
+    return {
+        str(each.get("Id")): mapping(mapping(each.get("Config")).get("Labels"))
+        for each in mappings(probe.get("images"))
+    }
+
+
+def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
+    """True for what somebody made of an image that `docker commit` had made of a container of ours.
+
+    Such an image hands the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
+    unless somebody gave it another.
+    """
+    role = brought.get(NAME)
+    if not isinstance(role, str) or name == role or name.startswith(role + ASIDE):
+        return False
+    return all(labels.get(label) == brought.get(label) for label in (PLAN, NAME, DIGEST))
+
+
+def live(raw: JsonObject) -> Live:
+    """One container of its inspect data. What an engine writes oddly counts as not said, but for what identifies it.
+
+    Raises:
+        KeyError, TypeError, ValueError: id, name, image, state or config are missing or have another form.
+    """
+    state, config = as_object(raw["State"]), as_object(raw["Config"])
+    return Live(
+        id=_text(raw["Id"]),
+        name=_text(raw["Name"]).removeprefix("/"),
+        image_id=_text(raw["Image"]),
+        image=str(config.get("Image") or ""),
+        status=_text(state["Status"]),
+        exit_code=whole(state.get("ExitCode")),
+        oom_killed=state.get("OOMKilled") is True,
+        error=str(state.get("Error") or ""),
+        restarts=whole(raw.get("RestartCount")),
+        config=config,
+        host_config=mapping(raw.get("HostConfig")),
+        networks=mapping(mapping(raw.get("NetworkSettings")).get("Networks")),
+        started=str(state.get("StartedAt") or ""),
+    )
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str) or not value.strip("/"):
+        raise ValueError(f"expected a text, found {value!r}")
+    return value

@@ -1,0 +1,1 @@
+"""Secret references and keyed digests, and what keeps secrets out of all output."""

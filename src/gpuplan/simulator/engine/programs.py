@@ -1,0 +1,108 @@
+"""What a container's command does on a simulated node: serve models, run on, or end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from gpuplan.simulator.engine.create import argv
+from gpuplan.simulator.engine.http import EngineError
+from gpuplan.simulator.machine import Machine
+from gpuplan.simulator.state import Container, Image
+
+_SHELLS = ("sh", "bash", "ash", "dash")
+_PASSES_ON = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "tini", "dumb-init", "env")
+"""Programs that run the rest of their arguments."""
+_CAT = re.compile(r"\$\(\s*(?:cat|<)\s*([^)\s]+)[^)]*\)")
+_STOPS_AT_ONCE = ("true", "false", "echo", "env", "ls", "cat", "python3", "python", *_SHELLS)
+_DEAF = ("sleep", "tail")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The command that really runs in the end; `seconds` is None where it runs on."""
+
+    words: tuple[str, ...]
+    seconds: float | None = None
+    exit_code: int = 0
+    output: tuple[str, ...] = ()
+
+    @property
+    def triton(self) -> bool:
+        """True for a Triton server."""
+        return bool(self.words) and _base(self.words[0]) == "tritonserver"
+
+    @property
+    def deaf(self) -> bool:
+        """True where it ignores SIGTERM, so that a stop ends in SIGKILL: process 1 has no handler by default."""
+        return bool(self.words) and _base(self.words[0]) in _DEAF
+
+
+def program_of(container: Container, image: Image | None, machine: Machine) -> Program:
+    """What the container runs.
+
+    Raises:
+        EngineError: the image is known not to have the program.
+    """
+    words = _unwrapped(argv(container))
+    if words and _base(words[0]) in _SHELLS and "-c" in words[1:3]:
+        script = words[words.index("-c") + 1 :]
+        words = _script(script, container, machine) if script else words
+    _check(words, image)
+    interactive = bool(container.config.get("Tty") or container.config.get("OpenStdin"))
+    return _outcome(tuple(words), interactive)
+
+
+def _outcome(words: tuple[str, ...], interactive: bool) -> Program:
+    first = _base(words[0]) if words else ""
+    if first in ("exit", "false"):
+        code = int(words[1]) if words[1:] and words[1].isdigit() else int(first == "false")
+        return Program(words, 0.0, code)
+    if first == "echo":
+        return Program(words, 0.0, 0, (" ".join(words[1:]),))
+    if first == "sleep" and words[1:] and words[1].replace(".", "", 1).isdigit():
+        return Program(words, float(words[1]))
+    ends = first in _STOPS_AT_ONCE and not interactive and len(words) == 1
+    return Program(words, 0.0 if ends else None)
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    while words and _base(words[0]) in _PASSES_ON:
+        words = words[1:]
+        while words and words[0].startswith("-"):
+            words = words[1:]
+    return words or ["bash"]
+
+
+def _script(words: list[str], container: Container, machine: Machine) -> list[str]:
+    """The first command of `sh -c SCRIPT NAME ARGUMENTS…`, with "$@" and $(cat FILE) filled in."""
+
+    def content(found: re.Match[str]) -> str:
+        file = machine.inside(container, found[1])
+        return file.read_text("utf-8") if file and file.is_file() else ""
+
+    arguments = " ".join(map(shlex.quote, words[2:]))
+    script = _CAT.sub(content, words[0]).replace('"$@"', arguments).replace("$@", arguments)
+    try:
+        parts = shlex.split(script, comments=True)
+    except ValueError:
+        return ["sh"]
+    while parts and (parts[0] in ("exec", "set") or re.match(r"^\w+=", parts[0])):
+        parts = parts[2:] if parts[0] == "set" else parts[1:]
+    return [part.rstrip(";") for part in parts] or ["sh"]
+
+
+def _check(words: list[str], image: Image | None) -> None:
+    known = image.programs if image else None
+    if known is None or not words or _base(words[0]) in (*known, "exit"):
+        return
+    raise EngineError(
+        400,
+        "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
+        f'exec: "{words[0]}": executable file not found in $PATH: unknown',
+    )
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]

@@ -1,0 +1,87 @@
+"""Starting a Triton server in a container: its command line, its repositories, the models it loads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuplan.simulator.document import text, texts
+from gpuplan.simulator.engine.find import image_by_id
+from gpuplan.simulator.engine.registry import TRITON
+from gpuplan.simulator.machine import Machine
+from gpuplan.simulator.state import Container, NodeState, Server
+from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.triton.load import LoadFailed, Serving, load
+from gpuplan.simulator.triton.options import BadOption, Options, parse_options
+from gpuplan.triton.releases import Release, release_of
+
+_VERSION, _RELEASE = "2.51.0", "24.10"
+_NGC_BACKENDS = [
+    "dali",
+    "fil",
+    "identity",
+    "onnxruntime",
+    "openvino",
+    "python",
+    "pytorch",
+    "repeat",
+    "square",
+    "tensorrt",
+]
+_FIRST_TRITON_IN_ENV = "TRITON_SERVER_VERSION="
+
+
+def start_server(state: NodeState, container: Container, machine: Machine, words: Sequence[str]) -> int | None:
+    """Start the server; returns the exit code where it gives up, None where it runs."""
+    reference = text(container.config.get("Image"))
+    release = release_of(reference)
+    try:
+        options = parse_options(words, release)
+        server = _server(state, container, machine, options, release)
+        state.servers[container.id] = server
+        _load_all(Serving(state, machine, container, server), options)
+    except BadOption as error:
+        state.servers.pop(container.id, None)
+        container.write(2, str(error))
+        return 1
+    container.write(2, f"Started HTTPService at 0.0.0.0:{server.http_port}")
+    return None
+
+
+def _server(
+    state: NodeState, container: Container, machine: Machine, options: Options, release: Release | None
+) -> Server:
+    for path in options.repositories:
+        real = machine.inside(container, path)
+        if real is None or not real.is_dir():
+            raise BadOption(f"error: creating server: Internal - failed to stat file {path}")
+    image = image_by_id(state, container.image)
+    names = [*(image.tags if image else ()), text(container.config.get("Image"))]
+    ngc = any(name.startswith(TRITON) for name in names)
+    told = [one for one in texts(container.config.get("Env")) if one.startswith(_FIRST_TRITON_IN_ENV)]
+    version = told[0].partition("=")[2] if told else (release.version if release else "")
+    return Server(
+        repositories=options.repositories,
+        mode=options.text("model-control-mode", "none"),
+        http_port=int(options.text("http-port", "8000")),
+        strict_readiness=options.flag("strict-readiness", default=True),
+        auto_complete=not options.flag("disable-auto-complete-config", default=False),
+        version=version or _VERSION,
+        release=release.name if release else _RELEASE,
+        identity=options.text("id", "triton"),
+        backends=_NGC_BACKENDS if ngc else ["python"],
+    )
+
+
+def _load_all(serving: Serving, options: Options) -> None:
+    wanted = options.load if serving.server.mode == "explicit" else ["*"]
+    names = sorted(serving.directories()) if wanted == ["*"] else wanted
+    failed = False
+    for name in dict.fromkeys(names):
+        try:
+            load(serving, name)
+        except LoadFailed:
+            failed = True
+        except NeverAnswers:
+            break
+    if failed and options.flag("exit-on-error", default=True):
+        raise BadOption("error: creating server: Internal - failed to load all models")

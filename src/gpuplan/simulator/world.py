@@ -1,0 +1,130 @@
+"""What the agent touches of a simulated node, in the place of the real one (`reach.agent.world.World`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from gpuplan.agent.failure import Failure
+from gpuplan.agent.world import World
+from gpuplan.simulator import tools
+from gpuplan.simulator.devices import processes
+from gpuplan.simulator.engine.http import Request
+from gpuplan.simulator.engine.routes import Engine
+from gpuplan.simulator.engine.system import KERNEL
+from gpuplan.simulator.faults import Faults
+from gpuplan.simulator.listening import listening
+from gpuplan.simulator.machine import Machine
+from gpuplan.simulator.nvml import SimulatedNvml
+from gpuplan.simulator.store import Store
+from gpuplan.simulator.toolkit import device_access, toolkit
+from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.triton.serve import Servers
+
+_PYTHON = "3.11.2"
+_MODULES = ["br_netfilter", "bridge", "nvidia", "nvidia_modeset", "nvidia_uvm", "overlay", "veth"]
+
+
+class SimulatedWorld(World):
+    """One simulated node as the agent sees it; `closing` ends everything that hangs."""
+
+    def __init__(self, name: str, store: Store, faults: Faults, closing: threading.Event) -> None:
+        super().__init__(str(store.root))
+        self._store = store
+        self._name = name
+        self._faults = faults
+        self._closing = closing
+        self._machine = Machine(name, store.root)
+        self.docker_engine = Engine(store, self._machine, closing)
+        self.servers = Servers(store, self._machine)
+
+    def nvml(self) -> Any:
+        """The simulated library."""
+        self._hang("gpu")
+        return SimulatedNvml(self._store, self._faults.nvml, self._closing.wait)
+
+    def engine(self, method: str, path: str) -> tuple[int, bytes]:
+        """One request to the simulated engine."""
+        self._hang("docker")
+        if self._faults.docker == "absent":
+            raise FileNotFoundError(2, "No such file or directory")
+        if self._faults.docker == "refused":
+            raise ConnectionRefusedError(111, "Connection refused")
+        where, _, query = path.partition("?")
+        response = self.docker_engine.answer(Request(method, where, dict(parse_qsl(query))))
+        return response.status, response.body
+
+    def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
+        """One request to whatever listens at the address."""
+        self._hang("triton")
+        host, _, port = address.rpartition(":")
+        try:
+            answer = self.servers.answer(host.strip("[]"), int(port), method, path, body or b"")
+        except NeverAnswers:
+            self._closing.wait(timeout)
+            raise TimeoutError("timed out") from None
+        return answer.status, answer.body
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the directories in a directory of the node's disk."""
+        return super().folders(str(self._machine.file(path) or path))
+
+    def host(self) -> dict[str, object]:
+        """The host probe without disk and lock."""
+        self._hang("host")
+        state = self._store.read()
+        return {
+            "hostname": self._name,
+            "kernel": KERNEL,
+            "boot_id": state.boot_id,
+            "uptime_seconds": round(time.time() - state.booted, 2),
+            "python": _PYTHON,
+            "uid": 0,
+            "modules": sorted({*_MODULES, *state.modules}),
+            "hypervisor": state.virtualization in ("passthrough", "vgpu"),
+            "listening": list(listening(state)),
+        }
+
+    def process(self, pid: int) -> dict[str, str | None]:
+        """Name of a process, and its container."""
+        state = self._store.read()
+        for running in processes(state):
+            if running.pid == pid:
+                return {"name": running.name, "container": running.container, "service": None}
+        for service in state.services:
+            if service.pid == pid:
+                return {"name": service.name, "container": None, "service": f"{service.name}.service"}
+        return {"name": "", "container": None, "service": None}
+
+    def holders(self) -> Mapping[int, Sequence[int]]:
+        """Minor number of a GPU → who has it open: the processes on it, and the services that run."""
+        state = self._store.read()
+        services = [one.pid for one in state.services if one.active]
+        return {
+            index: sorted({*(one.pid for one in processes(state) if one.device.gpu == index), *services})
+            for index in range(len(state.gpus))
+        }
+
+    def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
+        """What each container may do with the device files that it has."""
+        state = self._store.read()
+        return {name: device_access(state, state.containers[name]) for name in pids if name in state.containers}
+
+    def toolkit(self) -> dict[str, object]:
+        """The value of the toolkit probe."""
+        return toolkit(self._store.read())
+
+    def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
+        """A program of the node; none of them takes its time."""
+        del seconds
+        try:
+            return tools.run(self._store, argv)
+        except FileNotFoundError as error:
+            raise Failure("no_tool", f"{argv[0]} is not on the node") from error
+
+    def _hang(self, probe: str) -> None:
+        if probe in self._faults.hang:
+            self._closing.wait()

@@ -1,0 +1,143 @@
+"""Changes and their steps: the difference of one resource, and the acts that remove it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.types.address import Address
+from gpuplan.types.diagnostic import Diagnostic
+from gpuplan.types.value import Json, JsonObject, Later
+
+
+class Action(enum.Enum):
+    """What happens to a resource; the value is the sign shown in every view."""
+
+    CREATE = "+"
+    UPDATE = "~"
+    REPLACE = "±"
+    DELETE = "-"
+
+
+class Verb(enum.Enum):
+    """What one step does. The set is closed: kinds grow, verbs do not."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a resource: what it is and what it will be. `path` is dotted: ``env.LOG``, ``slices.cls-a``."""
+
+    path: str
+    before: Json
+    after: Json | Later
+    sensitive: bool = False
+    """Neither value is ever shown; the room puts none in where this is set."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One act on a node, with all that the room's apply door needs to do it, in JSON form.
+
+    The five address sets are all that ordering knows: a step that `makes` X runs before each step that `uses` X;
+    a step that `releases` X runs before the step that `frees` X; and `frees` X before `makes` X. A step that was not
+    done holds up those that wait for it, except that one which comes `after` X begins once the step that makes X has
+    ended, well or not.
+    """
+
+    name: str
+    """Unique within its change, such as ``destroy-slices``."""
+    address: Address
+    verb: Verb
+    title: str
+    """What the operator reads: “create slice cls-a (3g.40gb at 4)”."""
+    arguments: JsonObject = field(default_factory=dict)
+    lane: str = ""
+    """Which of several things its resource stands for, such as one GPU of many: a step that failed holds up the later
+    ones of its own lane, and not those of the others."""
+    crew: str = ""
+    """Steps of one crew may run side by side, a few at a time, each as soon as what it waits for is done. A step
+    without a crew runs alone."""
+    abreast: int = 0
+    """How many steps of its crew may run at once as long as it runs, itself included; 0 where it sets no bound."""
+    makes: tuple[Address, ...] = ()
+    uses: tuple[Address, ...] = ()
+    releases: tuple[Address, ...] = ()
+    frees: tuple[Address, ...] = ()
+    after: tuple[Address, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Unique within a change set."""
+        return f"{self.address}:{self.name}"
+
+
+class Origin(enum.Enum):
+    """Why a resource differs: the node moved, or the plan file did."""
+
+    DRIFT = "drift"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference of one resource."""
+
+    address: Address
+    action: Action
+    fields: tuple[FieldChange, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why, in full sentences without a full stop. They explain; they never decide."""
+    interrupts: tuple[str, ...] = ()
+    """What stops serving while it is made so: “container triton-cls stops”. Empty = nobody notices."""
+    disturbs: Mapping[Address, str] = field(default_factory=dict)
+    """Resources and parts whose identity or presence changes → why; what needs them must follow."""
+    cause: Address | None = None
+    """The resource whose change forces this one, where it is not its own."""
+    steps: tuple[Step, ...] = ()
+    origin: Origin | None = None
+    """Set by the room where it knows better than the digests of specs: a secret that was rotated is no drift."""
+
+
+@dataclass(frozen=True)
+class Unmanaged:
+    """Something on the node that this plan file did not make; it is named and never touched."""
+
+    address: Address
+    what: str
+    in_the_way_of: Address | None = None
+    """The wanted resource that cannot be made because of it; the guard of that name refuses."""
+    guard: str = ""
+    """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
+    sees: tuple[Address, ...] = ()
+    """GPUs and slices of this plan file that a container which runs could compute on: isolation is broken."""
+    as_wanted: bool = False
+    """It stands for a resource of this plan file, and is as that is wanted."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A part of the node that could not be read. No change is ever planned from it."""
+
+    address: Address
+    diagnostic: Diagnostic
+    cause: Address | None = None
+    """What it needs and could not be read either: the reason to look at, where this one is only a consequence."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one room says about one node."""
+
+    changes: tuple[Change, ...] = ()
+    bindings: Mapping[Address, str | Later] = field(default_factory=dict)
+    unmanaged: tuple[Unmanaged, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What makes the plan impossible here: a profile that this GPU does not have, a name that is taken."""
+    rests_on: Mapping[Address, str] = field(default_factory=dict)
+    """Digest of what was observed, for each resource that was compared: a saved change set is stale when one moved."""

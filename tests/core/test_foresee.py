@@ -1,0 +1,27 @@
+"""Nothing is begun on a node that has no room for everything that it is to get."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuplan.resources.repository import space
+from gpuplan.resources.repository.space import Need
+from gpuplan.types.diagnostic import Exit
+
+from .conftest import World
+
+
+@pytest.mark.parametrize("free", [Need(4096, 1000), Need(1 << 30, 3)])
+def test_an_apply_for_which_the_disk_is_too_small_is_not_begun(
+    world: World, monkeypatch: pytest.MonkeyPatch, free: Need
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "room", lambda _: free)
+        (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.ERROR
+    assert [each.summary for each in outcome.diagnostics] == ["The node has no room for the model files"]
+    assert outcome.steps == ()
+    (node,) = world.plan().nodes
+    assert {change.address.kind for change in node.changes} == {"gpu", "repository", "image", "container", "model"}
+    (outcome,) = world.apply()
+    assert outcome.exit_code == Exit.DONE

@@ -1,0 +1,34 @@
+"""A change set survives being saved and read back; anything else is refused with a reason."""
+
+import json
+
+import pytest
+from hypothesis import given
+
+from gpuplan.core.plan.saved import restore
+from gpuplan.output.json_change_set import change_set as save
+from gpuplan.types.changeset import FORMAT, ChangeSet
+from gpuplan.types.diagnostic import Problem
+from gpuplan.types.value import Json
+
+from .strategies import change_sets
+
+
+@given(change_sets)
+def test_what_is_saved_comes_back_the_same(change_set: ChangeSet) -> None:
+    assert restore(json.loads(json.dumps(save(change_set))), "saved.json") == change_set
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "it is not a change set"),
+        ({"kind": "something"}, "it is not a change set"),
+        ({"kind": "gpuplan change set", "format": 99}, f"it has format 99, and this version reads {FORMAT}"),
+        ({"kind": "gpuplan change set", "format": FORMAT}, "it is damaged: 'plan'"),
+    ],
+)
+def test_what_is_no_change_set_is_refused(value: Json, why: str) -> None:
+    with pytest.raises(Problem) as refused:
+        restore(value, "saved.json")
+    assert why in refused.value.diagnostics[0].detail

@@ -1,0 +1,131 @@
+"""Options: how the engine's own options are read from a plan file, and which of them are refused with what to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuplan.resources.container import normal
+from gpuplan.resources.container.payload import Owner, payload
+from gpuplan.resources.container.shape import Healthcheck, Logging
+from tests.resources.container.test_spec import faults, one
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"privileged": True}, "A privileged container sees every GPU"),
+        ({"devices": ["/dev/nvidia0"]}, "GPUs are not given as devices"),
+        ({"devices": ["nvidia.com/gpu=0"]}, "GPUs are not given as devices"),
+        ({"devices": ["/dev/dri/../nvidia0"]}, "GPUs are not given as devices"),
+        ({"devices": ["//dev//nvidiactl:/dev/x:rw"]}, "GPUs are not given as devices"),
+        ({"devices": ["/dev/"]}, "GPUs are not given as devices"),
+        ({"devices": ["/dev/char"]}, "GPUs are not given as devices"),
+        ({"devices": ["/proc/1/root/dev/nvidia0"]}, "GPUs are not given as devices"),
+        ({"devices": ["fuse"]}, "A device is not understood"),
+        ({"devices": ["/dev/fuse:/dev/fuse:rx"]}, "A device is not understood"),
+        ({"tmpfs": ["run"]}, "A tmpfs is not understood"),
+        ({"tmpfs": ["/run", "/run/:size=1m"]}, "Two mounts at one path"),
+        ({"tmpfs": ["/run"], "volumes": ["/a:/run"]}, "Two mounts at one path"),
+        ({"security_opt": ["seccomp=/etc/profile.json"]}, "A seccomp profile in a file"),
+        ({"security_opt": ["systempaths=unconfined"]}, "A security option is not known"),
+        ({"network": "host", "networks": ["a"]}, "Both network and networks"),
+        ({"networks": ["host"]}, "Not a network"),
+        ({"networks": {"bridge": {"aliases": ["a"]}}}, "Names on the network bridge"),
+        ({"dns": ["resolver"]}, "A name server is not an address"),
+        ({"healthcheck": {"test": ["curl", "x"]}}, "A health check is not understood"),
+        ({"healthcheck": {"interval": 0.0001}}, "A duration is too short"),
+        ({"memory": "1MiB"}, "Too little memory"),
+        ({"shm_size": 0}, "No shared memory"),
+        ({"cpus": 0.001}, "Too few CPUs"),
+        ({"workdir": "srv"}, "A working directory is not absolute"),
+        ({"pid": "container:other"}, "A namespace of another container"),
+        ({"network": "container:other"}, "A namespace of another container"),
+        ({"pid": "none"}, "A namespace is not known"),
+        ({"ipc": "shared"}, "A namespace is not known"),
+        ({"cap_add": ["NET_ADMNI"]}, "A capability is not known"),
+        ({"cap_drop": ["cap_everything"]}, "A capability is not known"),
+        ({"ulimits": {"files": 5}}, "A limit is not known"),
+        ({"ulimits": {"core": -2}}, "A limit is below nothing"),
+        ({"ulimits": {"nofile": {"soft": 10, "hard": 5}}}, "A soft limit above the hard one"),
+        ({"ulimits": {"nofile": {"soft": -1, "hard": 5}}}, "A soft limit above the hard one"),
+        ({"sysctls": {"vm.swappiness": 1}}, "A setting of the whole node"),
+        ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "A setting of the whole node"),
+        ({"extra_hosts": {"a b": "10.0.0.1"}}, "A host name is not valid"),
+        ({"extra_hosts": {"db": "[fe80::1]"}}, "A host's address is not valid"),
+        ({"image": "Team/App:1"}, "An image's name is not understood"),
+        ({"image": "registry:5000/App:1"}, "An image's name is not understood"),
+        ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
+    ],
+)
+def test_what_is_refused(stated: dict[str, Any], told: str) -> None:
+    assert [summary for summary, _, _ in faults(**stated)] == [told]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"ipc": "shareable", "pid": "host", "cap_add": ["all", "CAP_BPF"], "cap_drop": ["mknod"]},
+        {"ulimits": {"core": 0, "memlock": -1, "stack": {"soft": 1, "hard": -1}}},
+        {"sysctls": {"net.core.somaxconn": 1, "kernel.shm_rmid_forced": 1, "fs.mqueue.msg_max": 9}},
+        {"extra_hosts": {"db": "10.0.0.1", "v6": "fe80::1", "gw": "host-gateway", "local": "::1"}},
+        {"image": "Registry.Example:5000/team/my-app__x.y:V1.0_rc@sha256:0a"},
+        {"image": "localhost/app"},
+        {"image": "sha256:0e760224f481"},
+    ],
+)
+def test_what_the_engine_takes_is_taken(stated: dict[str, Any]) -> None:
+    assert faults(**stated) == []
+
+
+def test_what_is_understood_goes_to_the_engine() -> None:
+    spec = one(
+        devices=["/dev/fuse", "/dev/ttyS0:/dev/modem:wr"],
+        tmpfs=["/run:mode=0755,size=64m,rw"],
+        networks={"front": {"aliases": ["b", "a"]}, "back": {}},
+        healthcheck={"test": "probe", "interval": "1m30s"},
+        logging={"options": {"max-file": 3, "compress": True}},
+        privileged="with-every-gpu",
+        sysctls={"net.core.somaxconn": 512},
+    )
+    assert spec.healthcheck == Healthcheck(("CMD-SHELL", "probe"), 90.0)
+    assert spec.logging == Logging(None, {"max-file": "3", "compress": "true"})
+    body: Any = payload(spec, Owner("p", "web", "d"), [], {}, "")
+    host = body["HostConfig"]
+    assert host["Devices"] == [
+        {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/fuse", "CgroupPermissions": "rwm"},
+        {"PathOnHost": "/dev/ttyS0", "PathInContainer": "/dev/modem", "CgroupPermissions": "rw"},
+    ]
+    assert (host["Tmpfs"], host["Privileged"]) == ({"/run": "mode=755,size=64m"}, True)
+    assert (host["NetworkMode"], host["Sysctls"]) == ("front", {"net.core.somaxconn": "512"})
+    assert host["LogConfig"] == {"Type": "", "Config": {"max-file": "3", "compress": "true"}}
+    assert body["NetworkingConfig"] == {"EndpointsConfig": {"front": {"Aliases": ["a", "b"]}}}
+    assert body["Healthcheck"] == {"Test": ["CMD-SHELL", "probe"], "Interval": 90_000_000_000}
+
+
+def test_more_shared_memory_than_memory_is_warned_of() -> None:
+    told = faults(memory="1GiB", shm_size="2GiB")
+    assert [summary for summary, _, _ in told] == ["More shared memory than memory"]
+    assert one(memory="1GiB", shm_size="2GiB").shm_size == 2 << 30
+
+
+def test_nothing_stated_says_nothing_to_the_engine() -> None:
+    body: Any = payload(one(), Owner("p", "web", "d"), [], {}, "")
+    assert body["HostConfig"] == {}
+    assert set(body) == {"Image", "Labels", "Env", "ExposedPorts", "HostConfig"}
+
+
+def test_what_stands_for_the_image_is_not_stated() -> None:
+    spec = one(user="", workdir="", hostname="", command="", healthcheck={"interval": 0, "retries": 0})
+    assert (spec.user, spec.workdir, spec.hostname, spec.command) == (None, None, None, None)
+    assert spec.healthcheck == Healthcheck()
+
+
+@pytest.mark.parametrize(
+    ("one_form", "other"),
+    [("size=64m", "size=67108864,rw"), ("mode=0755", "mode=755,nosuid"), ("size=1500k", "size=1536000")],
+)
+def test_forms_of_a_tmpfs(one_form: str, other: str) -> None:
+    assert normal.tmpfs(one_form.split(",")) == normal.tmpfs(other.split(","))
+    assert normal.tmpfs(["exec"]) != normal.tmpfs([])

@@ -1,0 +1,121 @@
+"""Cases as data: what is wanted, what stands, what is remembered → what the room must say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuplan.planfile.schema import PlanFile
+from gpuplan.resources.gpu.diff import diff
+from gpuplan.resources.gpu.read import read
+from gpuplan.resources.gpu.spec import spec
+from gpuplan.types.address import Address
+from gpuplan.types.change import Change, Comparison
+from gpuplan.types.inventory import Host
+from gpuplan.types.record import Record, Recorded
+from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.value import Later
+from tests.resources.gpu.node import Node, checked
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+KEYS = {
+    "about",
+    "desired",
+    "gpus",
+    "containers",
+    "probe_error",
+    "docker_error",
+    "others",
+    "others_error",
+    "record",
+    "host",
+    "stopped_services",
+    "expect",
+}
+EXPECT_KEYS = {"changes", "bindings", "unmanaged", "unknown", "diagnostics"}
+CHANGE_KEYS = {"action", "fields", "steps", "reasons", "interrupts", "disturbs"}
+
+
+@dataclass
+class Case:
+    """One file."""
+
+    about: str
+    node: Node
+    desired: tuple[Desired, ...]
+    record: Record
+    expect: Mapping[str, Any]
+
+    def compare(self) -> Comparison:
+        """What the room says now."""
+        return diff(self.desired, read(self.node.look()), Circumstances("n", "prod", self.record))
+
+
+def address(name: str) -> Address:
+    return Address("n", "gpu", name)
+
+
+def wishes(gpus: Mapping[str, Any]) -> tuple[Desired, ...]:
+    """Desired resources of a `gpus:` section whose GPUs are all on the node."""
+    plan = PlanFile(version=1, name="prod", gpus={name: {"nodes": "all", **gpu} for name, gpu in gpus.items()})
+    desired, diagnostics = spec(plan, Host("n"))
+    assert [each.summary for each in diagnostics if each.severity.value == "error"] == []
+    return tuple(desired)
+
+
+def load(path: Path) -> Case:
+    """Read a case; a key that nobody reads is an error."""
+    stated = checked(yaml.safe_load(path.read_text(encoding="utf-8")), KEYS)
+    node = Node(stated.get("gpus", []), stated.get("containers", []))
+    node.probe_error = stated.get("probe_error")
+    node.others = stated.get("others", {})
+    node.others_error = stated.get("others_error")
+    node.docker_error = stated.get("docker_error")
+    node.host = stated.get("host", {})
+    node.stopped = stated.get("stopped_services", [])
+    recorded = checked(stated.get("record", {}), {"resources", "remembered"})
+    record = Record(
+        "prod",
+        run="r1" if recorded else "",
+        resources={each.address: Recorded(each.digest, each.spec) for each in wishes(recorded.get("resources", {}))},
+        remembered={address(name): fact for name, fact in recorded.get("remembered", {}).items()},
+    )
+    expect = checked(stated["expect"], EXPECT_KEYS)
+    for change in expect.get("changes", {}).values():
+        checked(change, CHANGE_KEYS)
+    return Case(stated["about"], node, wishes(stated.get("desired", {})), record, expect)
+
+
+def told(comparison: Comparison) -> Mapping[str, Any]:
+    """A comparison in the form of `expect`."""
+    return {
+        "changes": {change.address.name: _change(change) for change in comparison.changes},
+        "bindings": {
+            each.name: "later" if isinstance(bound, Later) else bound for each, bound in comparison.bindings.items()
+        },
+        "unmanaged": [
+            {
+                "address": each.address.name,
+                "what": each.what,
+                **({"guard": each.guard, "in_the_way_of": str(each.in_the_way_of)} if each.guard else {}),
+            }
+            for each in comparison.unmanaged
+        ],
+        "unknown": [f"{each.address.name}: {each.diagnostic.detail}" for each in comparison.unknown],
+        "diagnostics": [f"{each.summary}: {each.detail} {each.fix}" for each in comparison.diagnostics],
+    }
+
+
+def _change(change: Change) -> Mapping[str, Any]:
+    return {
+        "action": change.action.value,
+        "fields": {field.path: [field.before, field.after] for field in change.fields},
+        "steps": [step.title for step in change.steps],
+        "reasons": list(change.reasons),
+        "interrupts": list(change.interrupts),
+        "disturbs": [each.name for each in change.disturbs],
+    }

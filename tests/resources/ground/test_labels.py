@@ -1,0 +1,16 @@
+"""The labels and marks that others have to repeat, since they travel alone or lie below the rooms, are the same."""
+
+from __future__ import annotations
+
+from gpuplan.agent import triton
+from gpuplan.planfile.sources import render
+from gpuplan.resources.repository import fields
+from gpuplan.resources.snapshot import labels
+
+
+def test_the_agent_finds_a_server_by_the_label_that_the_container_room_writes() -> None:
+    assert labels.TRITON == triton.LABEL
+
+
+def test_a_config_is_rendered_with_the_mark_that_the_rooms_look_for() -> None:
+    assert {render.MARK, fields._MARK} == {labels.CONTENT}

@@ -1,0 +1,53 @@
+"""Cases as data: a config and what a plan file asks → the tensors of the request, or every fault with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuplan.planfile.schema import Model
+from gpuplan.resources.model.smoke.asked import Asked
+from gpuplan.resources.model.smoke.form import Form, form_of
+from gpuplan.resources.model.smoke.request import Request, request_for
+from gpuplan.resources.model.smoke.stated import asked_of
+from gpuplan.triton.model_config import parse, to_json
+from gpuplan.types.diagnostic import Diagnostic, Problem
+from tests.resources.told import checked
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+KEYS = "about config smoke files inputs batch sequence faults"
+
+
+@dataclass
+class Case:
+    about: str
+    form: Form
+    asked: Asked
+    files: Mapping[str, bytes]
+    expect: Mapping[str, Any]
+
+    def request(self) -> Request | list[str]:
+        """The request, or each fault as `place: detail [fix]`."""
+        made = request_for("m", self.asked, self.form, self.read)
+        if isinstance(made, Request):
+            return made
+        return [f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in made]
+
+    def read(self, path: str) -> bytes:
+        if path not in self.files:
+            raise Problem(Diagnostic("not there", f"There is no file {path}."))
+        return self.files[path]
+
+
+def load(path: Path) -> Case:
+    """Read a case; a key that nobody reads is an error."""
+    stated = checked(yaml.safe_load(path.read_text("utf-8")), KEYS)
+    model = Model.model_validate({"source": "m", "containers": ["t"], "smoke": stated.get("smoke", True)})
+    asked = asked_of(model)
+    assert asked is not None
+    files = {name: bytes.fromhex(content) for name, content in stated.get("files", {}).items()}
+    return Case(stated["about"], form_of(to_json(parse(stated["config"]))), asked, files, stated)

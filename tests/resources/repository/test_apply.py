@@ -1,0 +1,246 @@
+"""Bringing files to a node through the real agent, and what is told where that does not go well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuplan.core.apply.context import NodeHands
+from gpuplan.resources.repository import ROOM
+from gpuplan.resources.repository.spec import spec
+from gpuplan.transport.connect import connect
+from gpuplan.transport.session import Session
+from gpuplan.types.change import Change, Step
+from gpuplan.types.content import Arrived, Content
+from gpuplan.types.diagnostic import Problem, Refused
+from gpuplan.types.event import Amount
+from gpuplan.types.inventory import Connection, Host
+from gpuplan.types.record import Record
+from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.snapshot import Probe, Snapshot
+from gpuplan.types.value import JsonObject, as_object
+from tests.resources.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
+
+FILES: dict[str, Any] = {
+    "m/config.pbtxt": PYTHON_CONFIG,
+    "m/1/model.py": PYTHON,
+    "m/1/weights.bin": "w" * 1000,
+    "e/config.pbtxt": ENSEMBLE,
+    "e/1/.gitkeep": "",
+}
+MODELS = {
+    "a": {"source": "m", "containers": ["triton"]},
+    "b": {"source": "m", "containers": ["triton"], "config": {"max_batch_size": 2}},
+    "e": {"source": "e", "containers": ["triton"]},
+}
+
+
+class Hands(NodeHands):
+    """Real hands that can be told to fail."""
+
+    def __init__(self, session: Session, base: Path) -> None:
+        self.sent: list[int] = []
+        self.deaf: set[str] = set()
+        self.free: int | None = None
+        self.full = False
+        self.inodes: int | None = None
+        self.told: list[str] = []
+        self.measured: list[Amount] = []
+        super().__init__(session, "prod", base, {}, self.told.append, lambda _, amount: self.measured.append(amount))
+
+    def agent(self, operation: str, **arguments: object) -> JsonObject:
+        return {} if operation in self.deaf else super().agent(operation, **arguments)
+
+    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+        if self.full:
+            raise Refused(self.node, "blob.put", "disk_full", "No space left on device")
+        self.sent.extend(content.size for content in contents)
+        super().send(contents, arrived)
+
+    def look(self, *probes: str) -> Snapshot:
+        found = super().look(*probes)
+        host = found.probe("host")
+        if host.error is not None:
+            return found
+        stated = {"free": self.free, "inodes": self.inodes}
+        disk = {**as_object(as_object(host.value)["disk"]), **{key: n for key, n in stated.items() if n is not None}}
+        return replace(found, probes={**found.probes, "host": Probe({**as_object(host.value), "disk": disk})})
+
+
+@pytest.fixture
+def hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+    monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
+    session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
+    yield Hands(session, tmp_path)
+    session.close()
+
+
+def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
+    desired, faults = spec(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
+    assert faults == []
+    return desired
+
+
+def compare(hands: Hands, desired: Sequence[Desired]) -> tuple[Change, ...]:
+    return ROOM.compare(desired, hands.look("repository"), Circumstances("n", "prod", Record("prod"))).changes
+
+
+def apply(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
+    steps = [step for change in compare(hands, desired) for step in change.steps]
+    for step in steps:
+        assert list(ROOM.apply(step, hands)) == []
+    return steps
+
+
+def failure(hands: Hands, desired: Sequence[Desired]) -> str:
+    with pytest.raises(Problem) as caught:
+        apply(hands, desired)
+    (found,) = caught.value.diagnostics
+    assert found.fix
+    return f"{found.summary}: {found.detail}"
+
+
+def test_files_come_and_go_and_each_content_travels_once(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    apply(hands, desired)
+    assert compare(hands, desired) == ()
+    assert sorted(hands.sent)[-1] == 1000
+    assert hands.sent.count(1000) == 1
+    hands.sent.clear()
+    fewer = want(tmp_path, a=MODELS["a"])
+    assert [step.name for step in apply(hands, fewer)] == ["remove-b", "remove-e"]
+    assert [step.name for step in apply(hands, desired)] == ["switch-b", "switch-e"]
+    assert 1000 not in hands.sent  # still there for the model that stayed
+    apply(hands, ())
+    assert compare(hands, ()) == ()
+    assert hands.look("repository").probe("repository").value == {"repositories": {}}
+    assert [path for path in tmp_path.glob("state/**/blobs/**/*") if path.is_file()] == []
+
+
+def test_a_repository_without_models_is_made(hands: Hands, tmp_path: Path) -> None:
+    desired = [replace(each, spec={**each.spec, "models": {}}) for each in want(tmp_path)]
+    assert [step.name for step in apply(hands, desired)] == ["prepare"]
+    assert compare(hands, desired) == ()
+
+
+@pytest.mark.parametrize("changed", [PYTHON.replace("[]", "()"), f"{PYTHON}# longer"])
+def test_a_source_that_changed_since_the_plan_is_refused(hands: Hands, tmp_path: Path, changed: str) -> None:
+    desired = want(tmp_path)
+    (tmp_path / "m/1/model.py").write_text(changed)
+    said = failure(hands, desired)
+    assert said.startswith("A source file changed since the plan: m/1/model.py no longer has the content")
+    assert ROOM.read(hands.look("repository")).repositories == {"triton": {}}
+
+
+def test_a_source_that_is_gone_is_told(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    (tmp_path / "m/1/model.py").unlink()
+    assert "m/1/model.py" in failure(hands, desired)
+
+
+def test_too_little_room_is_told_before_anything_is_sent(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path, a=MODELS["a"])
+    hands.free = 900
+    needed = 4096 * len(models_of(desired[0])["a"]["files"])  # what each of them takes on a disk
+    said = failure(hands, desired)
+    assert said.startswith(
+        f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"
+    )
+    assert hands.sent == []
+
+
+def steps(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
+    return [step for change in compare(hands, desired) for step in change.steps]
+
+
+def blocks(desired: Sequence[Desired]) -> int:
+    """What all contents take on a disk, each once."""
+    files = [file for model in models_of(desired[0]).values() for file in model["files"].values() if file["sha256"]]
+    return 4096 * len({file["sha256"] for file in files})
+
+
+def test_the_room_for_all_models_together_is_foreseen(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path)
+    hands.free = blocks(desired)
+    ROOM.foresee(steps(hands, desired), hands)
+    hands.free -= 1
+    with pytest.raises(Problem) as caught:
+        ROOM.foresee(steps(hands, desired), hands)
+    assert f"{blocks(desired):,} bytes are to be brought, and {hands.free:,} bytes are free" in str(caught.value)
+    assert hands.sent == []
+
+
+def test_inodes_are_foreseen_too(hands: Hands, tmp_path: Path) -> None:
+    desired = want(tmp_path, a=MODELS["a"])
+    hands.inodes = 7
+    ROOM.foresee(steps(hands, desired), hands)  # three contents, the directory and one in it, and two names beside it
+    hands.inodes = 6
+    with pytest.raises(Problem, match="7 files and directories are to be made, and 6 inodes are free"):
+        ROOM.foresee(steps(hands, desired), hands)
+
+
+def test_what_goes_makes_no_room_since_it_goes_last(hands: Hands, tmp_path: Path) -> None:
+    """Were it counted, the first step would fail, and the last one would still take away what serves."""
+    apply(hands, want(tmp_path, a=MODELS["a"]))
+    other = {"o/1/model.py": PYTHON.replace("[]", "{}"), "o/config.pbtxt": PYTHON_CONFIG}
+    exchanged = want(tmp_path, {**FILES, **other}, o={"source": "o", "containers": ["triton"]})
+    assert [step.name for step in steps(hands, exchanged)] == ["switch-o", "remove-a"]
+    hands.free = 4096
+    with pytest.raises(Problem, match="no room") as caught:
+        ROOM.foresee(steps(hands, exchanged), hands)
+    assert "apply that alone first" in caught.value.diagnostics[0].fix
+
+
+def test_an_apply_that_cannot_be_finished_is_not_begun(hands: Hands, tmp_path: Path) -> None:
+    apply(hands, want(tmp_path, a=MODELS["a"]))
+    before = hands.look("repository").probe("repository").value
+    hands.free = 100
+    with pytest.raises(Problem):
+        ROOM.foresee(steps(hands, want(tmp_path)), hands)
+    assert hands.look("repository").probe("repository").value == before
+
+
+def test_what_was_cut_off_is_gone_on_with_and_it_is_said(hands: Hands, tmp_path: Path) -> None:
+    big = {**FILES, "m/1/weights.bin": "w" * (1 << 20)}
+    desired = want(tmp_path, big, a=MODELS["a"])
+    weights = models_of(desired[0])["a"]["files"]["1/weights.bin"]
+    arguments = {"digest": weights["sha256"], "size": weights["size"], "offset": 0, "last": False}
+    hands._session.call("blob.put", arguments, b"w" * 300_000)
+    hands._session.close()
+    session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
+    again = Hands(session, tmp_path)
+    apply(again, desired)
+    assert "going on where an earlier run was cut off: 300,000 bytes of it are there" in again.told
+    total = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    assert again.measured[0] == Amount(300_000, total)
+    assert again.measured[-1] == Amount(total, total)
+    session.close()
+
+
+def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(hands: Hands, tmp_path: Path) -> None:
+    hands.full = True
+    assert failure(hands, want(tmp_path)).startswith("The node has no room for the model files")
+
+
+@pytest.mark.parametrize(
+    ("operation", "otherwise"),
+    [
+        ("repository.prepare", "the repository is not there"),
+        ("repository.switch", "the files of a on the node are not those that were brought"),
+    ],
+)
+def test_success_is_believed_only_when_seen(hands: Hands, tmp_path: Path, operation: str, otherwise: str) -> None:
+    hands.deaf.add(operation)
+    said = failure(hands, want(tmp_path))
+    assert said == f"A step had no effect: The agent reported success, and a second look finds that {otherwise}."
+
+
+def test_a_removal_is_believed_only_when_seen(hands: Hands, tmp_path: Path) -> None:
+    apply(hands, want(tmp_path))
+    hands.deaf.add("repository.remove")
+    assert "the files of b are still there" in failure(hands, want(tmp_path, a=MODELS["a"]))
+    assert "the repository is still there" in failure(hands, ())
