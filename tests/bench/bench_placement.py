@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.resources.gpu.geometry import Geometry
-from gpuplan.resources.gpu.placement import Hold, Layout, Live, Wanted, solve
-from gpuplan.resources.gpu.search import cells, table_of
+from gpuplan.resources.gpu.placement.solve.geometry import Geometry
+from gpuplan.resources.gpu.placement.solve.search import cells, table_of
+from gpuplan.resources.gpu.placement.solve.solve import Hold, Layout, Live, Wanted, solve
 from tests.resources.gpu.test_placement import geometry
 
 SITUATIONS = 150

@@ -52,7 +52,7 @@ STORIES = {
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container without a probe counts as ready at once: that it stays up is proved elsewhere."""
-    monkeypatch.setattr("gpuplan.resources.container.acts.ready.STEADY", 0.0)
+    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
 
 
 @contextmanager

@@ -41,8 +41,8 @@ class Stage:
     def run(self, act: Any) -> dict[str, StepOutcome]:
         """Run all steps; `act` is what the apply door does."""
 
-        def door(step: Step, hands: Any) -> tuple[()]:
-            del hands
+        def door(step: Step, apply_context: Any) -> tuple[()]:
+            del apply_context
             with self._turn:
                 self._running.add(step.id)
                 self.at_once = max(self.at_once, len(self._running))

@@ -1,6 +1,6 @@
 """Two plan files on one GPU: neither takes what the other made, and the end of one leaves the other serving."""
 
-from gpuplan.resources.gpu import ROOM
+from gpuplan.resources.gpu import GPU
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.diagnostic import Exit
@@ -27,7 +27,7 @@ def gpu(world: World) -> tuple[bool, list[tuple[str, int]]]:
     """MIG mode, and what stands where."""
     session = connect(world.inventory.hosts[0])
     try:
-        (found,) = ROOM.read(session.ask(Question("first", ROOM.probes))).gpus
+        (found,) = GPU.read(session.ask(Question("first", GPU.probes))).gpus
     finally:
         session.close()
     assert isinstance(found.instances, tuple)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 from gpuplan.discover.discover import discovered
 from gpuplan.discover.entry import Discovery
 from gpuplan.output.planfile import planfile
-from gpuplan.resources import ROOMS
+from gpuplan.resources import KINDS
 from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.transport.session import Question
@@ -19,7 +19,7 @@ from gpuplan.types.inventory import Connection, Host
 from tests.resources.container.bench import Bench
 from tests.resources.container.strategies import NETWORKS, spec_of, stated
 
-PROBES = tuple(dict.fromkeys(probe for room in ROOMS for probe in room.probes))
+PROBES = tuple(dict.fromkeys(probe for room in KINDS for probe in room.probes))
 
 
 def by_hand(bench: Bench, spec: ContainerSpec) -> None:

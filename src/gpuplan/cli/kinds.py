@@ -13,9 +13,9 @@ def checked_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         Problem: there is no kind of that name.
     """
-    from gpuplan.resources import ROOMS
+    from gpuplan.resources import KINDS
 
-    known = [room.kind for room in ROOMS]
+    known = [room.kind for room in KINDS]
     if unknown := [name for name in names or () if name not in known]:
         raise Problem([_unknown(name, known) for name in unknown], Exit.USAGE)
     return tuple(dict.fromkeys(names or ()))

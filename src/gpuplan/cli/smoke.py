@@ -62,7 +62,7 @@ def smoke(
     from gpuplan.core.smoke import smoke as ask
     from gpuplan.output.json_smoke import document
     from gpuplan.output.smoke import page
-    from gpuplan.resources.model.acts.proving import Load
+    from gpuplan.resources.model.apply.proving import Load
     from gpuplan.resources.model.smoke.asked import memory_of, protocol_of
 
     allow_open_files()

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gpuplan.core.apply.context import NodeHands
+from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.plan.desired import desire
 from gpuplan.core.plan.observe import at_once
 from gpuplan.core.plan.targets import Scope
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.model.acts.proving import ONCE, Load
-from gpuplan.resources.model.acts.served import ask_served
+from gpuplan.resources.model.apply.proving import ONCE, Load
+from gpuplan.resources.model.apply.served import ask_served
 from gpuplan.resources.model.smoke.asked import Asked, Memory, Protocol, asked_from
 from gpuplan.transport.connect import connect
 from gpuplan.types.address import Address
@@ -105,7 +105,7 @@ def _node(
     try:
         session = connect(host)
         try:
-            found = ask_served(NodeHands(session, plan, base, {}, lambda _: None), chosen, load)
+            found = ask_served(NodeContext(session, plan, base, {}, lambda _: None), chosen, load)
         finally:
             session.close()
     except Problem as problem:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from gpuplan.resources.container import ROOM as CONTAINER
-from gpuplan.resources.gpu import ROOM as GPU
-from gpuplan.resources.model import ROOM as MODEL
-from gpuplan.resources.repository import ROOM as REPOSITORY
+from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.gpu import GPU
+from gpuplan.resources.model import MODEL
+from gpuplan.resources.repository import REPOSITORY
 
-ROOMS = (GPU, REPOSITORY, CONTAINER, MODEL)
+KINDS = (GPU, REPOSITORY, CONTAINER, MODEL)
 
 
 def with_companions(kinds: Iterable[str]) -> tuple[str, ...]:
     """The kinds, and those that their rooms bring along: containers come with their images."""
-    also = {room.kind: room.also for room in ROOMS}
+    also = {room.kind: room.also for room in KINDS}
     return tuple(dict.fromkeys(each for kind in kinds for each in (kind, *also.get(kind, ()))))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison, Step
 from gpuplan.types.content import Arrived, Content
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
 
@@ -29,7 +29,7 @@ Memory = Iterable[tuple[Address, JsonObject | None]]
 """What an apply door asks the node to remember by address; None forgets."""
 
 
-class Hands(Protocol):
+class ApplyContext(Protocol):
     """What an apply door may use on its node. Everything goes through the node's one connection."""
 
     node: str
@@ -94,7 +94,7 @@ class Hands(Protocol):
         ...
 
 
-def _nothing(steps: Sequence[Step], hands: Hands) -> None:
+def _nothing(steps: Sequence[Step], apply_context: ApplyContext) -> None:
     """What a room foresees that has nothing to look at."""
 
 
@@ -105,7 +105,7 @@ def _as_made(made: JsonObject, before: JsonObject, part: str) -> JsonObject:
 
 
 @dataclass(frozen=True)
-class Room(Generic[Observed]):
+class Kind(Generic[Observed]):
     """One resource kind. `spec`, `read` and `diff` are pure; only `apply` acts."""
 
     kind: str
@@ -115,11 +115,11 @@ class Room(Generic[Observed]):
     """Plan file and node → the desired resources of this kind there, and what is wrong with them."""
     read: Callable[[Snapshot], Observed]
     """Snapshot → what is there. Never raises: what could not be read is part of the answer."""
-    diff: Callable[[Sequence[Desired], Observed, Circumstances], Comparison]
+    diff: Callable[[Sequence[Desired], Observed, DiffContext], Comparison]
     """Desired and observed → changes with their steps."""
-    apply: Callable[[Step, Hands], Memory]
+    apply: Callable[[Step, ApplyContext], Memory]
     """Do one step, look again, and raise Problem unless the second look says that it is so."""
-    foresee: Callable[[Sequence[Step], Hands], None] = _nothing
+    foresee: Callable[[Sequence[Step], ApplyContext], None] = _nothing
     """All its steps on a node, before the first one: raise Problem where something makes them impossible, such as a
     disk that is too small, so that nothing is interrupted for what cannot be finished."""
     also: tuple[str, ...] = ()
@@ -130,6 +130,6 @@ class Room(Generic[Observed]):
     asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()
     """Images whose registries are to be asked before it compares: only what the plan file states that of."""
 
-    def compare(self, desired: Sequence[Desired], snapshot: Snapshot, circumstances: Circumstances) -> Comparison:
+    def compare(self, desired: Sequence[Desired], snapshot: Snapshot, diff_context: DiffContext) -> Comparison:
         """Read and diff in one go: what the flow calls, since it need not know what a room observes."""
-        return self.diff(desired, self.read(snapshot), circumstances)
+        return self.diff(desired, self.read(snapshot), diff_context)

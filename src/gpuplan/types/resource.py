@@ -36,7 +36,7 @@ class Desired:
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class DiffContext:
     """What a room may know beyond its own resources when it compares."""
 
     node: str

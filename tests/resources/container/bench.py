@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuplan.core.apply.context import NodeHands
+from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.records import to_json as record_json
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.shape import ContainerSpec, to_json
 from gpuplan.resources.kind import Memory
@@ -17,7 +17,7 @@ from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import JsonObject, Later, Secret, as_object
 
 PLAN = "bench"
@@ -34,7 +34,7 @@ class Bench:
         """An image that the node has."""
         self.node = session.node
         self.said: list[str] = []
-        self.hands = NodeHands(session, PLAN, base, SECRETS, self.said.append, keeper=self)
+        self.apply_context = NodeContext(session, PLAN, base, SECRETS, self.said.append, keeper=self)
         self.engine = session.docker()
         self.resources: dict[Address, Recorded] = {}
         self.remembered: dict[Address, JsonObject] = {}
@@ -60,10 +60,10 @@ class Bench:
 
     def compare(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Comparison:
         bound = self.gpus if bindings is None else bindings
-        return ROOM.compare(
+        return CONTAINER.compare(
             desired,
-            self.session.ask(Question(PLAN, ROOM.probes)),
-            Circumstances(
+            self.session.ask(Question(PLAN, CONTAINER.probes)),
+            DiffContext(
                 self.node,
                 PLAN,
                 Record(PLAN, run="r" if self.resources else "", resources=self.resources, remembered=self.remembered),
@@ -78,7 +78,7 @@ class Bench:
         steps = {step.id: step for change in changes for step in change.steps}
         ran = []
         for name in in_order(changes):
-            self._remember(list(ROOM.apply(steps[name], self.hands)))
+            self._remember(list(CONTAINER.apply(steps[name], self.apply_context)))
             ran.append(steps[name].title)
         self.resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
         return ran

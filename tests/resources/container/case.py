@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison, FieldChange
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import PRIVATE, Later, Secret
 from tests.resources.container.node import checked, snapshot
@@ -48,12 +48,12 @@ class Case:
     desired: tuple[Desired, ...]
     faults: tuple[Diagnostic, ...]
     snapshot: Snapshot
-    circumstances: Circumstances
+    context: DiffContext
     expect: Mapping[str, Any]
 
     def compare(self) -> Comparison:
         """What the room says now."""
-        return ROOM.compare(self.desired, self.snapshot, self.circumstances)
+        return CONTAINER.compare(self.desired, self.snapshot, self.context)
 
 
 def wishes(
@@ -64,7 +64,7 @@ def wishes(
         name: {"nodes": "all", **({} if "archive" in stated else {"image": "lab/pause:1"}), **stated}
         for name, stated in containers.items()
     }
-    desired, faults = ROOM.spec(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
+    desired, faults = CONTAINER.spec(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
     return tuple(desired), tuple(faults)
 
 
@@ -81,7 +81,7 @@ def load(path: Path) -> Case:
         key=stated.get("key", ""),
         remembered={Address("n", *name.split("/", 1)): fact for name, fact in stated.get("remembered", {}).items()},
     )
-    circumstances = Circumstances(
+    context = DiffContext(
         "n",
         "prod",
         record,
@@ -101,7 +101,7 @@ def load(path: Path) -> Case:
     expect = checked(stated["expect"], EXPECT_KEYS)
     for change in expect.get("changes", {}).values():
         checked(change, CHANGE_KEYS)
-    return Case(stated["about"], desired, faults, look, circumstances, expect)
+    return Case(stated["about"], desired, faults, look, context, expect)
 
 
 def told(case: Case) -> Mapping[str, Any]:

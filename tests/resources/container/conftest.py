@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.container.acts import ready
+from gpuplan.resources.container.apply import ready
 from gpuplan.transport.connect import connect
 from gpuplan.types.inventory import Connection, Host
 from tests.lab.fixtures import Lab

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.shape import ContainerSpec, from_json
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.inventory import Host
@@ -98,7 +98,7 @@ def spec_of(section: Mapping[str, Any], image: str) -> ContainerSpec:
     """What the plan file makes of a section."""
     whole = {"nodes": "all", "image": image, "command": "sleep 500", "stop_timeout": 1, **section}
     gpus = {f"g{index}": {"nodes": "all", "select": {"index": index}} for index in (0, 1)}
-    desired, faults = ROOM.spec(PlanFile(version=1, name="bench", gpus=gpus, containers={"law": whole}), Host("n"))
+    desired, faults = CONTAINER.spec(PlanFile(version=1, name="bench", gpus=gpus, containers={"law": whole}), Host("n"))
     assert [each for each in faults if each.severity is Severity.ERROR] == []
     return from_json(desired[0].spec)
 

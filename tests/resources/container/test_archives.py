@@ -17,13 +17,13 @@ import pytest
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import archive
 from gpuplan.planfile.sources.archive import look_into
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.shape import from_json
 from gpuplan.types.change import Comparison
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from tests.resources.container.node import snapshot
 
 CONFIG = {"os": "linux", "architecture": "amd64", "config": {"Cmd": ["/pause"]}}
@@ -61,7 +61,7 @@ def saved(*tags: str, index: Sequence[Any] | None = None, **more: object) -> dic
 def wish(folder: Path, **stated: object) -> tuple[Sequence[Desired], Sequence[Diagnostic]]:
     plan = PlanFile(version=1, name="prod", containers={"web": {"nodes": "all", "archive": "app.tar", **stated}})
     plan._path = str(folder / "plan.yaml")
-    return ROOM.spec(plan, Host("n"))
+    return CONTAINER.spec(plan, Host("n"))
 
 
 def compared(desired: Sequence[Desired], running: str, info: Mapping[str, object]) -> Comparison:
@@ -73,7 +73,7 @@ def compared(desired: Sequence[Desired], running: str, info: Mapping[str, object
     )
     raw: Any = look.probe("docker").value
     raw["images"][0]["Id"] = raw["containers"][0]["Image"] = running
-    return ROOM.compare(desired, look, Circumstances("n", "prod", Record("prod")))
+    return CONTAINER.compare(desired, look, DiffContext("n", "prod", Record("prod")))
 
 
 @pytest.mark.parametrize("compress", [False, True])

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from gpuplan.planfile.load import load_plan
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.types.change import Change
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from tests.resources.container.node import snapshot
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
@@ -46,7 +46,7 @@ def want(tmp_path: Path) -> Want:
             "models": {name: {"source": name, "containers": ["triton"]} for name in configs},
         }
         (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
-        desired, faults = ROOM.spec(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
+        desired, faults = CONTAINER.spec(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
         assert list(faults) == []
         return desired[0]
 
@@ -64,7 +64,7 @@ def change(desired: Desired, made_of: Desired) -> Change | None:
         "host": {"Binds": ["/elsewhere/plans/prod/triton/triton:/gpuplan:ro"]},
     }
     seen = snapshot([container], [{"tags": [IMAGE]}])
-    found = ROOM.compare([desired], seen, Circumstances("n", "prod", Record("prod"))).changes
+    found = CONTAINER.compare([desired], seen, DiffContext("n", "prod", Record("prod"))).changes
     return next((each for each in found if each.address == desired.address), None)
 
 

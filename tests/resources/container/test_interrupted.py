@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container import ROOM
-from gpuplan.resources.container.acts import beside, standing
+from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.apply import beside, standing
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.resource import Desired
@@ -52,7 +52,7 @@ def test_all_that_runs_is_stopped_before_what_it_rests_on_goes(bench: Bench) -> 
     (change,) = bench.compare(wish(bench, "3")).changes
     stop = change.steps[0]
     assert stop.title == "stop container web"
-    ROOM.apply(stop, bench.hands)
+    CONTAINER.apply(stop, bench.context)
     assert running(bench) == {}
 
 

@@ -89,8 +89,8 @@ def finds(bench: Bench, section: dict[str, Any], data: st.DataObject, most: int)
         finds_what_moved(bench, spec)
     body = body_of(bench.engine.inspect_container("law"), spec)
     order = data.draw(st.randoms(use_true_random=False))
-    for hands in (list(changes(spec, body)), list(rewritings(spec, body, bench))):
-        for hand in order.sample(hands, min(most, len(hands))):
+    for context in (list(changes(spec, body)), list(rewritings(spec, body, bench))):
+        for hand in order.sample(context, min(most, len(context))):
             does_one_thing(bench, spec, hand)
 
 

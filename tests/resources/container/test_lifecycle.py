@@ -8,8 +8,8 @@ import pytest
 from urllib3.exceptions import ProtocolError
 
 from gpuplan.core.plan.targets import only
-from gpuplan.resources.container import ROOM
-from gpuplan.resources.container.acts import lifecycle
+from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.apply import lifecycle
 from gpuplan.resources.container.images import image_address
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.change import Action
@@ -215,7 +215,7 @@ def test_what_went_away_meanwhile_is_not_stopped(bench: Bench) -> None:
     bench.apply(bench.want("web", spec(bench)))
     stop = bench.compare(bench.want("web", spec(bench, labels={"a": "b"}))).changes[0].steps[0]
     bench.engine.remove_container("web", force=True)
-    assert list(ROOM.apply(stop, bench.hands)) == []
+    assert list(CONTAINER.apply(stop, bench.apply_context)) == []
 
 
 def test_a_device_is_looked_up_when_the_container_is_made(bench: Bench) -> None:
@@ -232,7 +232,7 @@ def test_a_device_that_is_gone_is_told_before_anything_is_stopped(bench: Bench) 
     gone = bench.want("web", spec(bench, devices=("g9",)))
     replace = bench.compare(gone, bindings={"g9": Later("UUID of g9")}).changes[0].steps[-1]
     with pytest.raises(Problem) as raised:
-        ROOM.apply(replace, bench.hands)
+        CONTAINER.apply(replace, bench.apply_context)
     assert "g9 was not found" in raised.value.diagnostics[0].detail
     assert bench.names() == {"web": "running"}
 
@@ -299,7 +299,7 @@ def test_an_image_that_is_used_by_now_stays_and_is_told(bench: Bench) -> None:
     (change,) = bench.compare().changes
     bench.engine.create_container(bench.image, command=list(STAYS), name="theirs")
     with pytest.raises(Problem):
-        ROOM.apply(change.steps[0], bench.hands)
+        CONTAINER.apply(change.steps[0], bench.apply_context)
     assert bench.engine.images(bench.image)
     assert bench.compare().changes == ()
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.acts.drain import drain
-from gpuplan.resources.container.acts.standing import named
+from gpuplan.resources.container.apply.drain import drain
+from gpuplan.resources.container.apply.standing import named
 from gpuplan.resources.container.server import command_line
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.address import Address
@@ -105,17 +105,17 @@ def test_requests_that_wait_are_waited_for(real: Bench, model: Path) -> None:
     assert model.exists()
     real.apply(wish(real, "1"))
     address = Address(real.node, "container", "triton")
-    server = named("triton", address, real.hands)
+    server = named("triton", address, real.context)
     assert server is not None
     began = time.monotonic()
-    drain(server, 30.0, address, real.hands)
+    drain(server, 30.0, address, real.context)
     idle = time.monotonic() - began
     assert real.said[-1] == "triton has no request in flight"
     with served(real) as infer, ThreadPoolExecutor(3) as clients:
         answers = [clients.submit(infer) for _ in range(3)]
         while not any(answer.done() for answer in answers):
             time.sleep(0.05)
-        drain(server, 30.0, address, real.hands)
+        drain(server, 30.0, address, real.context)
         assert all(answer.done() for answer in answers)
     assert [answer.result() for answer in answers] == [200, 200, 200]
     assert idle < 15

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import read
 from gpuplan.resources.container.strangers import held_ports
-from gpuplan.resources.model import ROOM as MODELS
+from gpuplan.resources.model import MODEL as MODELS
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
 from tests.resources.container.case import BOUND, PAUSE, wishes
@@ -90,20 +90,20 @@ def test_no_shape_of_what_a_node_says_raises(docker: Mapping[Any, Any], gpu: Map
         live_fields(live, observed.networks)
         list(held_ports(live))
     bindings = {Address("n", "gpu", name): uuid for name, uuid in BOUND.items()}
-    circumstances = Circumstances("n", "prod", Record("prod"), bindings=bindings)
+    context = DiffContext("n", "prod", Record("prod"), bindings=bindings)
     for wanted in (WANTED, ()):
-        comparison = ROOM.compare(wanted, look, circumstances)
+        comparison = CONTAINER.compare(wanted, look, context)
         said = {each.address for each in (*comparison.changes, *comparison.unknown)}
         assert observed.error is None or not comparison.changes
         assert said >= ({each.address for each in wanted} if observed.error else set())
-    MODELS.compare((), look, circumstances)
+    MODELS.compare((), look, context)
 
 
 @pytest.mark.parametrize("odd", [{"image": 5}, {"env": {"A": {}}}, {"image": "a", "ports": ["x"]}, {}])
 def test_a_recorded_spec_of_another_form_is_unknown_to_a_drift_check(odd: dict[str, Any]) -> None:
     recorded = [Desired(WEB, odd), next(each for each in WANTED if each.address.name == "api")]
     record = Record("prod", run="r", resources={each.address: Recorded(each.digest, each.spec) for each in recorded})
-    comparison = ROOM.compare(recorded, PLAIN, Circumstances("n", "prod", record))
+    comparison = CONTAINER.compare(recorded, PLAIN, DiffContext("n", "prod", record))
     assert [each.address for each in comparison.unknown] == [WEB]
     assert [change.address.name for change in comparison.changes] == ["api"]
 
@@ -111,7 +111,7 @@ def test_a_recorded_spec_of_another_form_is_unknown_to_a_drift_check(odd: dict[s
 def test_a_recorded_spec_of_another_form_does_not_keep_the_plan_file_from_being_compared() -> None:
     record = Record("prod", run="r", resources={WEB: Recorded("d", {"image": 5, "env": {"A": "s3cret"}})})
     bindings = {Address("n", "gpu", name): uuid for name, uuid in BOUND.items()}
-    comparison = ROOM.compare(WANTED, PLAIN, Circumstances("n", "prod", record, bindings=bindings))
+    comparison = CONTAINER.compare(WANTED, PLAIN, DiffContext("n", "prod", record, bindings=bindings))
     assert comparison.unknown == ()
     assert {change.address.name for change in comparison.changes} == {"web", "api"}
     warnings = [each for each in comparison.diagnostics if each.severity is Severity.WARNING]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Step, Verb
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import JsonObject, Later
 from tests.resources.container.case import PAUSE, wishes
 from tests.resources.container.node import snapshot
@@ -34,14 +34,14 @@ def order(gpus: list[str], wanted: bool = True, bound: bool = True) -> tuple[str
     """
     desired, _ = wishes({"web": {"gpus": gpus}} if wanted else {})
     slice_fact: JsonObject = {"gpu": "GPU-a", "profile": "3g.40gb", "start": 0, "size": 4}
-    circumstances = Circumstances(
+    context = DiffContext(
         "n",
         "prod",
         Record("prod") if bound else Record("prod", remembered={SLICE: slice_fact}),
         bindings={GPU: "GPU-a", SLICE: Later("UUID of cls-a"), Address("n", "gpu", "a100-1"): "GPU-b"} if bound else {},
         disturbed={SLICE: "slice cls-a is created"},
     )
-    changes = ROOM.compare(desired, snapshot([LIVE], [PAUSE]), circumstances).changes
+    changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes
     return in_order((*changes, CUT))
 
 
@@ -67,8 +67,8 @@ def test_removed_before_its_slice_goes(bound: bool) -> None:
 
 def test_an_image_is_brought_before_anything_stops() -> None:
     desired, _ = wishes({"web": {"image": "app:2", "gpus": ["a100-1"]}})
-    circumstances = Circumstances("n", "prod", Record("prod"), bindings={Address("n", "gpu", "a100-1"): "GPU-b"})
-    changes = ROOM.compare(desired, snapshot([LIVE], [PAUSE]), circumstances).changes
+    context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "a100-1"): "GPU-b"})
+    changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes
     assert [name.rpartition(":")[2] for name in in_order(changes)] == ["bring", "stop", "replace"]
 
 
@@ -80,8 +80,8 @@ def test_what_is_left_goes_only_when_the_new_one_has_its_name_and_serves() -> No
         {**LIVE, "name": "web.y", "role": "web", "state": {"Status": "exited"}, "host": asks},
     ]
     gpu = Address("n", "gpu", "a100-1")
-    circumstances = Circumstances("n", "prod", Record("prod"), bindings={gpu: "GPU-b"})
-    changes = ROOM.compare(desired, snapshot(live, [PAUSE]), circumstances).changes
+    context = DiffContext("n", "prod", Record("prod"), bindings={gpu: "GPU-b"})
+    changes = CONTAINER.compare(desired, snapshot(live, [PAUSE]), context).changes
     late = Change(gpu, Action.UPDATE, steps=(Step("mode", gpu, Verb.UPDATE, "set the mode", makes=(gpu,)),))
     found = [name.rpartition(":")[2] for name in in_order((*changes, late))]
     assert found == ["update", "mode", "start", "tidy"]
@@ -92,7 +92,7 @@ def test_an_image_goes_after_the_containers_that_were_made_from_it() -> None:
     record = Record("prod", remembered={image: {"brought": True}})
     for wanted, last in (({}, "remove"), ({"web": {"image": "app:2"}}, "replace")):
         desired, _ = wishes(wanted)
-        changes = ROOM.compare(
-            desired, snapshot([LIVE], [PAUSE, {"tags": ["app:2"]}]), Circumstances("n", "prod", record)
+        changes = CONTAINER.compare(
+            desired, snapshot([LIVE], [PAUSE, {"tags": ["app:2"]}]), DiffContext("n", "prod", record)
         )
         assert in_order(changes.changes)[-2:] == (f"n/container/web:{last}", f"{image}:take-away")

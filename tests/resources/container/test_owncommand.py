@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.owncommand import is_managed
 from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.shape import from_json
-from gpuplan.resources.repository import ROOM as REPOSITORIES
+from gpuplan.resources.repository import REPOSITORY as REPOSITORIES
 from gpuplan.types.inventory import Host
 
 EXPLICIT = ("tritonserver", "--model-repository=/models", "--model-control-mode=explicit")
@@ -46,7 +46,7 @@ def test_which_commands_can_be_managed(words: tuple[str, ...], managed: bool) ->
 
 def test_nothing_is_rendered_and_nothing_brought() -> None:
     found = plan(command=EXPLICIT, volumes=["/srv/models:/models"])
-    (desired,), faults = ROOM.spec(found, Host("n"))
+    (desired,), faults = CONTAINER.spec(found, Host("n"))
     assert (list(faults), desired.needs) == ([], ())
     body = payload(from_json(desired.spec), Owner("own", "tr", "d"), [], {}, "/nowhere")
     assert body["Cmd"] == list(EXPLICIT)
@@ -64,5 +64,5 @@ def test_nothing_is_rendered_and_nothing_brought() -> None:
     ],
 )
 def test_what_has_no_effect_is_refused(stated: dict[str, Any], summary: str) -> None:
-    _, faults = ROOM.spec(plan(**stated), Host("n"))
+    _, faults = CONTAINER.spec(plan(**stated), Host("n"))
     assert [each.summary for each in faults] == [summary]

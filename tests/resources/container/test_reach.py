@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 
-from gpuplan.resources.container.acts import lifecycle
-from gpuplan.resources.container.acts.cdi import by_cdi
-from gpuplan.resources.container.acts.reach import check_reach
+from gpuplan.resources.container.apply import lifecycle
+from gpuplan.resources.container.apply.cdi import by_cdi
+from gpuplan.resources.container.apply.reach import check_reach
 from gpuplan.resources.container.shape import ContainerSpec
-from gpuplan.resources.kind import Hands
+from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.simulator.toolkit import daemon_reload
 from gpuplan.types.address import Address
@@ -35,8 +35,8 @@ class Looks:
         return Snapshot("n", {name: self._probes[name] for name in names})
 
 
-def hands(**probes: Probe) -> Hands:
-    return cast("Hands", Looks(**probes))
+def apply_context(**probes: Probe) -> ApplyContext:
+    return cast("ApplyContext", Looks(**probes))
 
 
 def access(told: Json) -> Probe:
@@ -81,8 +81,9 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
 
 
 def test_denied_after_the_start() -> None:
+    denied = access({"nodes": ["nvidia0", "nvidiactl"], "denied": ["nvidiactl"]})
     with pytest.raises(Problem) as raised:
-        check_reach("c", WEB, hands(access=access({"nodes": ["nvidia0", "nvidiactl"], "denied": ["nvidiactl"]})))
+        check_reach("c", WEB, apply_context(access=denied))
     assert "/dev/nvidiactl" in raised.value.diagnostics[0].detail
 
 
@@ -97,12 +98,12 @@ def test_denied_after_the_start() -> None:
     ],
 )
 def test_what_nobody_can_tell_is_believed(probe: Probe) -> None:
-    check_reach("c", WEB, hands(access=probe))
+    check_reach("c", WEB, apply_context(access=probe))
 
 
-def listed(*names: str) -> Hands:
+def listed(*names: str) -> ApplyContext:
     toolkit = {"tools": {}, "cdi": [{"path": "/etc/cdi/nvidia.yaml", "devices": list(names)}], "char_links": None}
-    return hands(gpu=Probe({"gpus": cast("Json", GPUS)}), toolkit=Probe(toolkit))
+    return apply_context(gpu=Probe({"gpus": cast("Json", GPUS)}), toolkit=Probe(toolkit))
 
 
 def test_devices_are_asked_for_as_the_specification_names_them() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.container.acts import idle
-from gpuplan.resources.container.acts.bring import bring
+from gpuplan.resources.container.apply import idle
+from gpuplan.resources.container.apply.bring import bring
 from gpuplan.resources.container.images import Wish, image_address
 from gpuplan.transport.credentials import credentials_for
 from gpuplan.transport.registry import ask_registries
@@ -64,13 +64,13 @@ def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: P
         if password:
             log_in(config, password)
         with pytest.raises(Problem) as refused:
-            bring(wish, address, real.hands)
+            bring(wish, address, real.context)
         told = str(refused.value.diagnostics)
         assert "The registry refused to give the image" in told
         assert (str(config) if password else "There are no docker credentials here") in told
         assert "Passw0rd" not in told
     log_in(config, PASSWORD)
-    assert list(bring(wish, address, real.hands))
+    assert list(bring(wish, address, real.context))
     (before,) = real.engine.inspect_image(IMAGE)["RepoDigests"]
     said = ask_registries(real.session, [IMAGE]).value
     assert said == {"images": {IMAGE: {"digest": before.partition("@")[2]}}}
@@ -88,7 +88,7 @@ def test_a_registry_that_falls_silent(real: Bench, lab: Lab, config: Path, monke
         image = f"{here}:{silent.getsockname()[1]}/app:1"
         began = time.monotonic()
         with pytest.raises(Problem, match="has said nothing for 1 s"):
-            bring(Wish(image), image_address(real.node, image), real.hands)
+            bring(Wish(image), image_address(real.node, image), real.context)
         assert time.monotonic() - began < 10
     assert real.engine.version()["Version"]  # the session goes on
 

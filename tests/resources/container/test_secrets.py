@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.resources.container import ROOM
+from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later, Secret
 from tests.resources.container.case import BOUND, PAUSE, wishes
 from tests.resources.container.node import snapshot
@@ -28,7 +28,7 @@ def test_neither_value_is_told(status: str, mine: str, theirs: str) -> None:
     desired, _ = wishes({"web": {"env": {"TOKEN": REFERENCE}}})
     container = {"name": "web", "plan": "prod", "env": {"TOKEN": theirs, "MORE": theirs}, "state": {"Status": status}}
     look = snapshot([container], [PAUSE])
-    circumstances = Circumstances(
+    context = DiffContext(
         "n",
         "prod",
         Record("prod", run="r", resources={each.address: Recorded(each.digest, each.spec) for each in desired}),
@@ -36,7 +36,7 @@ def test_neither_value_is_told(status: str, mine: str, theirs: str) -> None:
         secrets={REFERENCE: Secret(REFERENCE, mine)},
     )
     for wanted in (desired, ()):
-        comparison = ROOM.compare(wanted, look, circumstances)
+        comparison = CONTAINER.compare(wanted, look, context)
         steps = [dict(step.arguments) for change in comparison.changes for step in change.steps]
         told = repr(comparison) + str(comparison) + json.dumps(steps)
         assert comparison.changes
@@ -50,10 +50,10 @@ def test_neither_value_is_told(status: str, mine: str, theirs: str) -> None:
 def test_a_rotated_secret_does_not_move_what_a_saved_change_set_rests_on(mine: str) -> None:
     desired, _ = wishes({"web": {"env": {"TOKEN": REFERENCE}}})
     seen = {
-        ROOM.compare(
+        CONTAINER.compare(
             desired,
             snapshot([{"name": "web", "plan": "prod", "env": {"TOKEN": token}}], [PAUSE]),
-            Circumstances("n", "prod", Record("prod")),
+            DiffContext("n", "prod", Record("prod")),
         ).rests_on[desired[0].address]
         for token in (mine, "another")
     }
@@ -64,18 +64,18 @@ def test_a_secret_that_is_not_at_hand_is_not_compared() -> None:
     desired, _ = wishes({"web": {"env": {"TOKEN": REFERENCE}}})
     env = {"NVIDIA_VISIBLE_DEVICES": "void", "TOKEN": "whatever"}
     look = snapshot([{"name": "web", "plan": "prod", "env": env}], [PAUSE])
-    circumstances = Circumstances("n", "prod", Record("prod"), bindings={Address("n", "gpu", "x"): Later("x")})
-    assert ROOM.compare(desired, look, circumstances).changes == ()
+    context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "x"): Later("x")})
+    assert CONTAINER.compare(desired, look, context).changes == ()
 
 
 @pytest.mark.parametrize("wanted", [{}, {"web": {"env": {}}}, {"web": {"env": {"TOKEN": "plain"}}}])
 def test_no_value_of_an_environment_is_in_the_digest_of_what_was_seen(wanted: dict[str, object]) -> None:
     desired, _ = wishes(wanted)
     seen = {
-        ROOM.compare(
+        CONTAINER.compare(
             desired,
             snapshot([{"name": "web", "plan": "prod", "env": {"TOKEN": token}}], [PAUSE]),
-            Circumstances("n", "prod", Record("prod")),
+            DiffContext("n", "prod", Record("prod")),
         ).rests_on[Address("n", "container", "web")]
         for token in ("one", "another")
     }

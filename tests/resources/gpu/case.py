@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 
 from gpuplan.planfile.schema import PlanFile
+from gpuplan.resources.gpu.desired import spec
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
-from gpuplan.resources.gpu.spec import spec
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import Later
 from tests.resources.gpu.node import Node, checked
 
@@ -52,7 +52,7 @@ class Case:
 
     def compare(self) -> Comparison:
         """What the room says now."""
-        return diff(self.desired, read(self.node.look()), Circumstances("n", "prod", self.record))
+        return diff(self.desired, read(self.node.look()), DiffContext("n", "prod", self.record))
 
 
 def address(name: str) -> Address:

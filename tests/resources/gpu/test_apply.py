@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.gpu.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read, slice_uuid
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Step
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import JsonObject
 from tests.resources.gpu.case import address, wishes
 from tests.resources.gpu.node import Node
@@ -25,7 +25,7 @@ TWO = {"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "small": "
 
 
 def changes(node: Node, desired: tuple[Desired, ...], record: Record) -> tuple[Change, ...]:
-    found = diff(desired, read(node.look()), Circumstances("n", "prod", record))
+    found = diff(desired, read(node.look()), DiffContext("n", "prod", record))
     assert not found.diagnostics
     assert not found.unknown
     return found.changes

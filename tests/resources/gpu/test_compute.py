@@ -14,7 +14,7 @@ from gpuplan.resources.gpu.observed import Compute
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from tests.resources.gpu.case import address, wishes
 from tests.resources.gpu.node import Node
 from tests.resources.gpu.test_apply import changes, run
@@ -27,7 +27,7 @@ def cut(*sizes: str) -> Any:
 
 
 def bound(node: Node, desired: Any, record: Record) -> dict[str, object]:
-    found = diff(desired, read(node.look()), Circumstances("n", "prod", record))
+    found = diff(desired, read(node.look()), DiffContext("n", "prod", record))
     return {part.name: uuid for part, uuid in found.bindings.items() if part.name != "g"}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.guards import GUARDS, node_refusals
-from gpuplan.resources.gpu.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from tests.resources.gpu.case import address, wishes
 from tests.resources.gpu.node import Node
 from tests.resources.gpu.test_apply import run
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Node, Any, bool, str]] = {
 
 
 def compared(node: Node, wanted: Any, record: Record) -> NodeChanges:
-    found = diff(wishes(wanted), read(node.look()), Circumstances("n", "prod", record))
+    found = diff(wishes(wanted), read(node.look()), DiffContext("n", "prod", record))
     return NodeChanges("n", changes=found.changes, unmanaged=found.unmanaged)
 
 

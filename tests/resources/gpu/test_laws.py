@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.nvidia.boards import BOARDS
+from gpuplan.resources.gpu.desired import GpuSpec, SliceSpec, read_spec
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
-from gpuplan.resources.gpu.spec import GpuSpec, SliceSpec, read_spec
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
 from tests.resources.gpu.case import wishes
 from tests.resources.gpu.node import Node
@@ -54,7 +54,7 @@ def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
         wanted = wishes(
             {name: {"select": {"uuid": f"GPU-{number}"}, "mig": data.draw(parts)} for number, name in enumerate(names)}
         )
-        if diff(wanted, read(node.look()), Circumstances("n", "prod", record)).diagnostics:
+        if diff(wanted, read(node.look()), DiffContext("n", "prod", record)).diagnostics:
             continue
         record = run(node, wanted, record)
         assert changes(node, wanted, record) == ()
@@ -69,7 +69,7 @@ def gpus(mig: Any) -> Any:
 
 
 def compared(node: Node, mig: Any, record: Record) -> Any:
-    return diff(wishes(gpus(mig)), read(node.look()), Circumstances("n", "prod", record))
+    return diff(wishes(gpus(mig)), read(node.look()), DiffContext("n", "prod", record))
 
 
 @given(stories())

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.nvidia.boards import BOARDS, Board, find_board
-from gpuplan.resources.gpu.geometry import Geometry, Place, Shape
-from gpuplan.resources.gpu.placement import Hold, Layout, Live, Shortage, Wanted, place, solve
+from gpuplan.resources.gpu.placement.solve.geometry import Geometry, Place, Shape
+from gpuplan.resources.gpu.placement.solve.solve import Hold, Layout, Live, Shortage, Wanted, place, solve
 
 
 def geometry(board: Board) -> Geometry:

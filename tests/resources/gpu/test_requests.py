@@ -11,7 +11,7 @@ from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.resources.snapshot.raw import mapping, mappings
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from tests.resources.gpu.case import wishes
 from tests.resources.gpu.node import Node
@@ -54,7 +54,7 @@ def looked(host_config: dict[str, Any], config: dict[str, Any]) -> Snapshot:
 
 def busy(host_config: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """Slices that are in the way since somebody uses them."""
-    found = diff(wishes(CUT), read(looked(host_config, config)), Circumstances("n", "prod", Record("prod")))
+    found = diff(wishes(CUT), read(looked(host_config, config)), DiffContext("n", "prod", Record("prod")))
     return [each.address.name for each in found.unmanaged if each.guard == "busy-slice"]
 
 
@@ -77,7 +77,7 @@ def test_the_first_gpus_by_their_number() -> None:
         seen, asks = node.look(), ids(Count=count) if count else {}
         engine = Probe({"info": {}, "containers": [{**stranger, "HostConfig": asks}]})
         observed = read(replace(seen, probes={**seen.probes, "docker": engine}))
-        found = diff(wanted, observed, Circumstances("n", "prod", Record("prod")))
+        found = diff(wanted, observed, DiffContext("n", "prod", Record("prod")))
         guards.append([each.guard for each in found.unmanaged])
     assert guards == [[], ["busy-gpu"]]
 
@@ -94,5 +94,5 @@ def test_a_container_that_only_has_our_labels_is_a_stranger(labels: dict[str, st
     told = {**mapping(seen.probe("docker").value), "images": [{"Id": "sha256:1", "Config": {"Labels": labels}}]}
     told["containers"] = [{**each, "Image": "sha256:1"} for each in mappings(told["containers"])]
     observed = read(replace(seen, probes={**seen.probes, "docker": Probe(told)}))
-    found = diff(wishes(CUT), observed, Circumstances("n", "prod", Record("prod")))
+    found = diff(wishes(CUT), observed, DiffContext("n", "prod", Record("prod")))
     assert "busy-slice" in [each.guard for each in found.unmanaged]

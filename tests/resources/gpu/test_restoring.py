@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.gpu.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
 from gpuplan.types.record import Record

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.gpu import ROOM
+from gpuplan.resources.gpu import GPU
 from gpuplan.resources.kind import Memory
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.transport.session import Question
 from gpuplan.types.change import Comparison
 from gpuplan.types.inventory import Connection, Host
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
 from tests.resources.gpu.case import wishes
@@ -42,7 +42,7 @@ class Hands(SimulatedSession):
 
 
 def compare(node: Hands, desired: tuple[Desired, ...], record: Record) -> Comparison:
-    return ROOM.compare(desired, node.look("gpu", "docker", "others"), Circumstances("n", "prod", record))
+    return GPU.compare(desired, node.look("gpu", "docker", "others"), DiffContext("n", "prod", record))
 
 
 def apply(node: Hands, desired: tuple[Desired, ...], record: Record) -> Record:
@@ -50,7 +50,7 @@ def apply(node: Hands, desired: tuple[Desired, ...], record: Record) -> Record:
     assert (found.diagnostics, found.unknown) == ((), ())
     for change in found.changes:
         for step in change.steps:
-            record = remember(record, ROOM.apply(step, node))
+            record = remember(record, GPU.apply(step, node))
     return replace(record, resources={each.address: Recorded(each.digest, each.spec) for each in desired})
 
 
@@ -77,5 +77,5 @@ def test_cut_and_cut_anew_and_left_as_found(
         assert all(isinstance(bound, str) for bound in settled.bindings.values())
     record = apply(node, (), record)
     assert record.remembered == {}
-    assert [(gpu.current, gpu.instances) for gpu in ROOM.read(node.look("gpu")).gpus] == [(False, ())]
+    assert [(gpu.current, gpu.instances) for gpu in GPU.read(node.look("gpu")).gpus] == [(False, ())]
     node.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.gpu.spec import read_spec, spec
+from gpuplan.resources.gpu.desired import read_spec, spec
 from gpuplan.types.inventory import Host
 
 HOST = Host("n", groups=("a100",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.gpu.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.record import Record

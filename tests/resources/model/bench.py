@@ -15,14 +15,14 @@ from typing import Any
 
 import yaml
 
-from gpuplan.core.apply.context import NodeHands
+from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.journal import Journal
 from gpuplan.core.apply.record_keeper import Ledger
 from gpuplan.core.apply.steps import Runner
 from gpuplan.core.plan.order import in_order
 from gpuplan.planfile.load import load_plan
 from gpuplan.resources import model, repository
-from gpuplan.resources.kind import Room
+from gpuplan.resources.kind import Kind
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison
@@ -31,7 +31,7 @@ from gpuplan.types.event import silent
 from gpuplan.types.inventory import Host
 from gpuplan.types.outcome import StepOutcome
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 
 PLAN = "bench"
 SERVER = "triton"
@@ -42,7 +42,7 @@ FLAGS = (
     "--exit-on-error=false",
     "--disable-auto-complete-config",  # a load then takes 0.1 s instead of 1.3 s
 )
-ROOMS: dict[str, Room[Any]] = {"repository": repository.ROOM, "model": model.ROOM}
+ROOMS: dict[str, Kind[Any]] = {"repository": repository.REPOSITORY, "model": model.MODEL}
 CONFIG = """
 backend: "python"
 max_batch_size: 4
@@ -81,7 +81,7 @@ class Bench:
         self.base = base
         self.image = image
         self.said: list[str] = []
-        self.hands = NodeHands(session, PLAN, base, {}, self.said.append)
+        self.apply_context = NodeContext(session, PLAN, base, {}, self.said.append)
         self.record = Record(PLAN)
 
     def serve(self) -> None:
@@ -138,9 +138,9 @@ class Bench:
         disturbed: dict[Address, str] = {}
         changes: list[Change] = []
         for kind, room in ROOMS.items():
-            circumstances = Circumstances(self.session.node, PLAN, self.record, {}, dict(disturbed))
+            diff_context = DiffContext(self.session.node, PLAN, self.record, {}, dict(disturbed))
             found: Comparison = room.compare(
-                [each for each in desired if each.address.kind == kind], snapshot, circumstances
+                [each for each in desired if each.address.kind == kind], snapshot, diff_context
             )
             assert found.unknown == ()
             for change in found.changes:
@@ -160,15 +160,15 @@ class Bench:
         """Run every step in order."""
         steps = {step.id: step for change in changes for step in change.steps}
         for name in in_order(changes):
-            ROOMS[steps[name].address.kind].apply(steps[name], self.hands)
+            ROOMS[steps[name].address.kind].apply(steps[name], self.apply_context)
 
     def apply_side_by_side(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
         """Compare, and run the steps as an apply does, those of a crew side by side; the outcomes of the loads."""
         changes = self.compare(desired)
         node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
         journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
-        hands = partial(NodeHands, self.session, PLAN, self.base, {}, keeper=ledger)
-        runner = Runner(node, hands, journal, ledger, silent, threading.Event(), lambda text: text)
+        apply_context = partial(NodeContext, self.session, PLAN, self.base, {}, keeper=ledger)
+        runner = Runner(node, apply_context, journal, ledger, silent, threading.Event(), lambda text: text)
         outcomes = runner.run()
         self.record = ledger.record
         return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}
@@ -176,7 +176,7 @@ class Bench:
     def by_hand(self, act: str, name: str, config: str = "") -> None:
         """Load or unload a model as somebody with curl would, and wait until it is done; `config` is JSON."""
         body = json.dumps({"parameters": {"config": config}} if config else {}).encode()
-        with self.hands.forward(8000) as address:
+        with self.apply_context.forward(8000) as address:
             connection = http.client.HTTPConnection(address, timeout=30)
             connection.request("POST", f"/v2/repository/models/{name}/{act}", body=body)
             assert connection.getresponse().status == 200
@@ -205,7 +205,7 @@ class Bench:
     def infer(self, name: str) -> float:
         """What the model answers; a simulated one does not."""
         body = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}
-        with self.hands.forward(8000) as address:
+        with self.apply_context.forward(8000) as address:
             connection = http.client.HTTPConnection(address, timeout=30)
             connection.request("POST", f"/v2/models/{name}/infer", body=json.dumps(body))
             answer = json.loads(connection.getresponse().read())

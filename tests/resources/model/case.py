@@ -17,7 +17,7 @@ from gpuplan.resources.model.wanted import Wanted
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import JsonObject, Later
 from tests.resources.told import checked
@@ -42,7 +42,7 @@ class Case:
 
     def compare(self) -> Comparison:
         """What the room says now."""
-        known = Circumstances("n", "prod", self.record, self.bindings, self.disturbed)
+        known = DiffContext("n", "prod", self.record, self.bindings, self.disturbed)
         return diff(self.desired, read(self.snapshot), known)
 
 

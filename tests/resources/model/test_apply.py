@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.model import ROOM
+from gpuplan.resources.model import MODEL
 from gpuplan.resources.model.log import Log
 from gpuplan.types.change import Action, Change
 from gpuplan.types.diagnostic import Diagnostic, Problem
@@ -177,7 +177,7 @@ def test_a_load_that_never_answers_ends(bench: Bench, monkeypatch: pytest.Monkey
     assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
     assert bench.states() == {"a": "LOADING"}
     assert failure(bench, wanted).summary == "A model load did not end"
-    monkeypatch.setattr(import_module("gpuplan.resources.model.acts.unloading"), "LOADING", 0.5)
+    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.unloading"), "LOADING", 0.5)
     stuck = failure(bench, ())
     assert stuck.summary == "A model did not unload"
     assert stuck.detail.startswith("a is still loading on triton, and as long as that goes on")
@@ -244,7 +244,7 @@ def test_a_load_without_effect_is_not_believed(simulated: Bench) -> None:
 
 
 def test_an_unload_without_effect_is_not_believed(simulated: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuplan.resources.model.acts.unloading"), "UNLOADING", 0.5)
+    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.unloading"), "UNLOADING", 0.5)
     simulated.python("a")
     simulated.apply(simulated.want(a={}))
     session: Any = simulated.session
@@ -262,7 +262,7 @@ def test_a_server_that_is_down_has_nothing_to_unload(simulated: Bench) -> None:
     (change,) = [each for each in simulated.compare(()) if each.address.kind == "model"]
     simulated.session.docker().stop(SERVER)
     (step,) = change.steps
-    ROOM.apply(step, simulated.hands)
+    MODEL.apply(step, simulated.context)
     assert simulated.said[-1] == "triton does not run, so it has nothing loaded"
     assert (simulated.on_node / "load-models").read_text() == ""
 
@@ -272,7 +272,7 @@ def test_a_server_that_went_away_since_the_plan_is_told(simulated: Bench) -> Non
     (step,) = [step for each in simulated.compare(simulated.want(a={})) for step in each.steps if step.name == "load"]
     simulated.session.docker().stop(SERVER)
     with pytest.raises(Problem) as caught:
-        ROOM.apply(step, simulated.hands)
+        MODEL.apply(step, simulated.context)
     assert caught.value.diagnostics[0].detail == "The server in triton cannot be asked: its container does not run."
 
 

@@ -13,7 +13,7 @@ from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.read import read
 from gpuplan.types.change import Action, Comparison
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from tests.resources.model.case import CASES, load, snapshot, wishes
 
@@ -44,7 +44,7 @@ SERVERS = st.fixed_dictionaries(
 
 def compared(desired: tuple[Desired, ...], seen: Snapshot, recorded: tuple[Desired, ...] = ()) -> Comparison:
     resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in recorded}
-    return diff(desired, read(seen), Circumstances("n", "prod", Record("prod", "r1", resources=resources)))
+    return diff(desired, read(seen), DiffContext("n", "prod", Record("prod", "r1", resources=resources)))
 
 
 def as_wanted(models: Mapping[str, Any]) -> Snapshot:

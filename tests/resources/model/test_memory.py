@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.resources.model import ROOM
+from gpuplan.resources.model import MODEL
 from gpuplan.resources.model.failure import failed
 from gpuplan.resources.model.read import Server, Version
 from gpuplan.resources.model.restart import restart_step
@@ -31,7 +31,7 @@ def test_a_restarted_container_has_its_models_again(bench: Bench) -> None:
     bench.python("a")
     wanted = bench.want(a={})
     bench.apply(wanted)
-    ROOM.apply(restart(bench), bench.hands)
+    MODEL.apply(restart(bench), bench.context)
     assert bench.said[-1] == "triton is back, with a READY"
     assert bench.states() == {"a": "READY"}
     assert bench.compare(wanted) == ()
@@ -40,7 +40,7 @@ def test_a_restarted_container_has_its_models_again(bench: Bench) -> None:
 def test_one_that_does_not_run_is_not_started(simulated: Bench) -> None:
     simulated.session.docker().stop(SERVER)
     with pytest.raises(Problem, match="its container does not run"):
-        ROOM.apply(restart(simulated), simulated.hands)
+        MODEL.apply(restart(simulated), simulated.context)
 
 
 @pytest.mark.parametrize("reason", NO_MEMORY)

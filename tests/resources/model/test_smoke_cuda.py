@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.model.acts.cuda_memory import cuda_region
-from gpuplan.resources.model.acts.proving import Load, prove
-from gpuplan.resources.model.acts.shared_memory import Inside
+from gpuplan.resources.model.apply.cuda_memory import cuda_region
+from gpuplan.resources.model.apply.proving import Load, prove
+from gpuplan.resources.model.apply.shared_memory import Inside
 from gpuplan.resources.model.smoke.asked import Asked
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gpuplan.cli import main
-from gpuplan.resources.model.acts import proving
-from gpuplan.resources.model.acts.proving import Load, prove
+from gpuplan.resources.model.apply import proving
+from gpuplan.resources.model.apply.proving import Load, prove
 from gpuplan.resources.model.smoke import stated
 from gpuplan.resources.model.smoke.asked import Asked
 from gpuplan.types.address import Address

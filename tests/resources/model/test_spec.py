@@ -9,7 +9,7 @@ from typing import Any
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.sources.remote import laid_over
 from gpuplan.resources.model.budget import groups_of
-from gpuplan.resources.model.spec import spec
+from gpuplan.resources.model.desired import spec
 from gpuplan.resources.model.wanted import Wanted, lays_all_anew, wanted_from
 from gpuplan.types.inventory import Host
 

@@ -14,7 +14,7 @@ from tests.resources.model.bench import Bench
 from tests.resources.model.test_apply import failure
 from tests.resources.model.test_way_back import BROKEN, content_on_disk
 
-APPLY = import_module("gpuplan.resources.model.apply")
+APPLY = import_module("gpuplan.resources.model.apply.apply")
 
 
 def _lose(*_: object) -> None:

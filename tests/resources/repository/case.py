@@ -15,7 +15,7 @@ from gpuplan.resources.repository.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import JsonObject, digest
 from tests.resources.told import checked
@@ -37,7 +37,7 @@ class Case:
 
     def compare(self) -> Comparison:
         """What the room says now."""
-        return diff(self.desired, read(self.snapshot), Circumstances("n", "prod", self.record))
+        return diff(self.desired, read(self.snapshot), DiffContext("n", "prod", self.record))
 
 
 def load(path: Path) -> Case:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpuplan.core.apply.context import NodeHands
-from gpuplan.resources.repository import ROOM
-from gpuplan.resources.repository.spec import spec
+from gpuplan.core.apply.context import NodeContext
+from gpuplan.resources.repository import REPOSITORY
+from gpuplan.resources.repository.desired import spec
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.change import Change, Step
@@ -20,7 +20,7 @@ from gpuplan.types.diagnostic import Problem, Refused
 from gpuplan.types.event import Amount
 from gpuplan.types.inventory import Connection, Host
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import JsonObject, as_object
 from tests.resources.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
@@ -39,7 +39,7 @@ MODELS = {
 }
 
 
-class Hands(NodeHands):
+class Hands(NodeContext):
     """Real hands that can be told to fail."""
 
     def __init__(self, session: Session, base: Path) -> None:
@@ -72,7 +72,7 @@ class Hands(NodeHands):
 
 
 @pytest.fixture
-def hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
     monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
     session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
     yield Hands(session, tmp_path)
@@ -85,76 +85,76 @@ def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Seque
     return desired
 
 
-def compare(hands: Hands, desired: Sequence[Desired]) -> tuple[Change, ...]:
-    return ROOM.compare(desired, hands.look("repository"), Circumstances("n", "prod", Record("prod"))).changes
+def compare(context: Hands, desired: Sequence[Desired]) -> tuple[Change, ...]:
+    return REPOSITORY.compare(desired, context.look("repository"), DiffContext("n", "prod", Record("prod"))).changes
 
 
-def apply(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
-    steps = [step for change in compare(hands, desired) for step in change.steps]
+def apply(context: Hands, desired: Sequence[Desired]) -> list[Step]:
+    steps = [step for change in compare(context, desired) for step in change.steps]
     for step in steps:
-        assert list(ROOM.apply(step, hands)) == []
+        assert list(REPOSITORY.apply(step, context)) == []
     return steps
 
 
-def failure(hands: Hands, desired: Sequence[Desired]) -> str:
+def failure(context: Hands, desired: Sequence[Desired]) -> str:
     with pytest.raises(Problem) as caught:
-        apply(hands, desired)
+        apply(context, desired)
     (found,) = caught.value.diagnostics
     assert found.fix
     return f"{found.summary}: {found.detail}"
 
 
-def test_files_come_and_go_and_each_content_travels_once(hands: Hands, tmp_path: Path) -> None:
+def test_files_come_and_go_and_each_content_travels_once(context: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path)
-    apply(hands, desired)
-    assert compare(hands, desired) == ()
-    assert sorted(hands.sent)[-1] == 1000
-    assert hands.sent.count(1000) == 1
-    hands.sent.clear()
+    apply(context, desired)
+    assert compare(context, desired) == ()
+    assert sorted(context.sent)[-1] == 1000
+    assert context.sent.count(1000) == 1
+    context.sent.clear()
     fewer = want(tmp_path, a=MODELS["a"])
-    assert [step.name for step in apply(hands, fewer)] == ["remove-b", "remove-e"]
-    assert [step.name for step in apply(hands, desired)] == ["switch-b", "switch-e"]
-    assert 1000 not in hands.sent  # still there for the model that stayed
-    apply(hands, ())
-    assert compare(hands, ()) == ()
-    assert hands.look("repository").probe("repository").value == {"repositories": {}}
+    assert [step.name for step in apply(context, fewer)] == ["remove-b", "remove-e"]
+    assert [step.name for step in apply(context, desired)] == ["switch-b", "switch-e"]
+    assert 1000 not in context.sent  # still there for the model that stayed
+    apply(context, ())
+    assert compare(context, ()) == ()
+    assert context.look("repository").probe("repository").value == {"repositories": {}}
     assert [path for path in tmp_path.glob("state/**/blobs/**/*") if path.is_file()] == []
 
 
-def test_a_repository_without_models_is_made(hands: Hands, tmp_path: Path) -> None:
+def test_a_repository_without_models_is_made(context: Hands, tmp_path: Path) -> None:
     desired = [replace(each, spec={**each.spec, "models": {}}) for each in want(tmp_path)]
-    assert [step.name for step in apply(hands, desired)] == ["prepare"]
-    assert compare(hands, desired) == ()
+    assert [step.name for step in apply(context, desired)] == ["prepare"]
+    assert compare(context, desired) == ()
 
 
 @pytest.mark.parametrize("changed", [PYTHON.replace("[]", "()"), f"{PYTHON}# longer"])
-def test_a_source_that_changed_since_the_plan_is_refused(hands: Hands, tmp_path: Path, changed: str) -> None:
+def test_a_source_that_changed_since_the_plan_is_refused(context: Hands, tmp_path: Path, changed: str) -> None:
     desired = want(tmp_path)
     (tmp_path / "m/1/model.py").write_text(changed)
-    said = failure(hands, desired)
+    said = failure(context, desired)
     assert said.startswith("A source file changed since the plan: m/1/model.py no longer has the content")
-    assert ROOM.read(hands.look("repository")).repositories == {"triton": {}}
+    assert REPOSITORY.read(context.look("repository")).repositories == {"triton": {}}
 
 
-def test_a_source_that_is_gone_is_told(hands: Hands, tmp_path: Path) -> None:
+def test_a_source_that_is_gone_is_told(context: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path)
     (tmp_path / "m/1/model.py").unlink()
-    assert "m/1/model.py" in failure(hands, desired)
+    assert "m/1/model.py" in failure(context, desired)
 
 
-def test_too_little_room_is_told_before_anything_is_sent(hands: Hands, tmp_path: Path) -> None:
+def test_too_little_room_is_told_before_anything_is_sent(context: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path, a=MODELS["a"])
-    hands.free = 900
+    context.free = 900
     needed = 4096 * len(models_of(desired[0])["a"]["files"])  # what each of them takes on a disk
-    said = failure(hands, desired)
+    said = failure(context, desired)
     assert said.startswith(
         f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"
     )
-    assert hands.sent == []
+    assert context.sent == []
 
 
-def steps(hands: Hands, desired: Sequence[Desired]) -> list[Step]:
-    return [step for change in compare(hands, desired) for step in change.steps]
+def steps(context: Hands, desired: Sequence[Desired]) -> list[Step]:
+    return [step for change in compare(context, desired) for step in change.steps]
 
 
 def blocks(desired: Sequence[Desired]) -> int:
@@ -163,54 +163,56 @@ def blocks(desired: Sequence[Desired]) -> int:
     return 4096 * len({file["sha256"] for file in files})
 
 
-def test_the_room_for_all_models_together_is_foreseen(hands: Hands, tmp_path: Path) -> None:
+def test_the_room_for_all_models_together_is_foreseen(context: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path)
-    hands.free = blocks(desired)
-    ROOM.foresee(steps(hands, desired), hands)
-    hands.free -= 1
+    context.free = blocks(desired)
+    REPOSITORY.foresee(steps(context, desired), context)
+    context.free -= 1
     with pytest.raises(Problem) as caught:
-        ROOM.foresee(steps(hands, desired), hands)
-    assert f"{blocks(desired):,} bytes are to be brought, and {hands.free:,} bytes are free" in str(caught.value)
-    assert hands.sent == []
+        REPOSITORY.foresee(steps(context, desired), context)
+    assert f"{blocks(desired):,} bytes are to be brought, and {context.free:,} bytes are free" in str(caught.value)
+    assert context.sent == []
 
 
-def test_inodes_are_foreseen_too(hands: Hands, tmp_path: Path) -> None:
+def test_inodes_are_foreseen_too(context: Hands, tmp_path: Path) -> None:
     desired = want(tmp_path, a=MODELS["a"])
-    hands.inodes = 7
-    ROOM.foresee(steps(hands, desired), hands)  # three contents, the directory and one in it, and two names beside it
-    hands.inodes = 6
+    context.inodes = 7
+    REPOSITORY.foresee(
+        steps(context, desired), context
+    )  # three contents, the directory and one in it, and two names beside it
+    context.inodes = 6
     with pytest.raises(Problem, match="7 files and directories are to be made, and 6 inodes are free"):
-        ROOM.foresee(steps(hands, desired), hands)
+        REPOSITORY.foresee(steps(context, desired), context)
 
 
-def test_what_goes_makes_no_room_since_it_goes_last(hands: Hands, tmp_path: Path) -> None:
+def test_what_goes_makes_no_room_since_it_goes_last(context: Hands, tmp_path: Path) -> None:
     """Were it counted, the first step would fail, and the last one would still take away what serves."""
-    apply(hands, want(tmp_path, a=MODELS["a"]))
+    apply(context, want(tmp_path, a=MODELS["a"]))
     other = {"o/1/model.py": PYTHON.replace("[]", "{}"), "o/config.pbtxt": PYTHON_CONFIG}
     exchanged = want(tmp_path, {**FILES, **other}, o={"source": "o", "containers": ["triton"]})
-    assert [step.name for step in steps(hands, exchanged)] == ["switch-o", "remove-a"]
-    hands.free = 4096
+    assert [step.name for step in steps(context, exchanged)] == ["switch-o", "remove-a"]
+    context.free = 4096
     with pytest.raises(Problem, match="no room") as caught:
-        ROOM.foresee(steps(hands, exchanged), hands)
+        REPOSITORY.foresee(steps(context, exchanged), context)
     assert "apply that alone first" in caught.value.diagnostics[0].fix
 
 
-def test_an_apply_that_cannot_be_finished_is_not_begun(hands: Hands, tmp_path: Path) -> None:
-    apply(hands, want(tmp_path, a=MODELS["a"]))
-    before = hands.look("repository").probe("repository").value
-    hands.free = 100
+def test_an_apply_that_cannot_be_finished_is_not_begun(context: Hands, tmp_path: Path) -> None:
+    apply(context, want(tmp_path, a=MODELS["a"]))
+    before = context.look("repository").probe("repository").value
+    context.free = 100
     with pytest.raises(Problem):
-        ROOM.foresee(steps(hands, want(tmp_path)), hands)
-    assert hands.look("repository").probe("repository").value == before
+        REPOSITORY.foresee(steps(context, want(tmp_path)), context)
+    assert context.look("repository").probe("repository").value == before
 
 
-def test_what_was_cut_off_is_gone_on_with_and_it_is_said(hands: Hands, tmp_path: Path) -> None:
+def test_what_was_cut_off_is_gone_on_with_and_it_is_said(context: Hands, tmp_path: Path) -> None:
     big = {**FILES, "m/1/weights.bin": "w" * (1 << 20)}
     desired = want(tmp_path, big, a=MODELS["a"])
     weights = models_of(desired[0])["a"]["files"]["1/weights.bin"]
     arguments = {"digest": weights["sha256"], "size": weights["size"], "offset": 0, "last": False}
-    hands._session.call("blob.put", arguments, b"w" * 300_000)
-    hands._session.close()
+    context._session.call("blob.put", arguments, b"w" * 300_000)
+    context._session.close()
     session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
     again = Hands(session, tmp_path)
     apply(again, desired)
@@ -221,9 +223,9 @@ def test_what_was_cut_off_is_gone_on_with_and_it_is_said(hands: Hands, tmp_path:
     session.close()
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(hands: Hands, tmp_path: Path) -> None:
-    hands.full = True
-    assert failure(hands, want(tmp_path)).startswith("The node has no room for the model files")
+def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(context: Hands, tmp_path: Path) -> None:
+    context.full = True
+    assert failure(context, want(tmp_path)).startswith("The node has no room for the model files")
 
 
 @pytest.mark.parametrize(
@@ -233,14 +235,14 @@ def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(hands: Hands, tmp_p
         ("repository.switch", "the files of a on the node are not those that were brought"),
     ],
 )
-def test_success_is_believed_only_when_seen(hands: Hands, tmp_path: Path, operation: str, otherwise: str) -> None:
-    hands.deaf.add(operation)
-    said = failure(hands, want(tmp_path))
+def test_success_is_believed_only_when_seen(context: Hands, tmp_path: Path, operation: str, otherwise: str) -> None:
+    context.deaf.add(operation)
+    said = failure(context, want(tmp_path))
     assert said == f"A step had no effect: The agent reported success, and a second look finds that {otherwise}."
 
 
-def test_a_removal_is_believed_only_when_seen(hands: Hands, tmp_path: Path) -> None:
-    apply(hands, want(tmp_path))
-    hands.deaf.add("repository.remove")
-    assert "the files of b are still there" in failure(hands, want(tmp_path, a=MODELS["a"]))
-    assert "the repository is still there" in failure(hands, ())
+def test_a_removal_is_believed_only_when_seen(context: Hands, tmp_path: Path) -> None:
+    apply(context, want(tmp_path))
+    context.deaf.add("repository.remove")
+    assert "the files of b are still there" in failure(context, want(tmp_path, a=MODELS["a"]))
+    assert "the repository is still there" in failure(context, ())

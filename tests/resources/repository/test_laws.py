@@ -11,7 +11,7 @@ from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from tests.resources.repository.case import Texts, found, wishes
 
@@ -26,7 +26,7 @@ REPOSITORIES = st.dictionaries(st.sampled_from(["t", "u"]), st.dictionaries(st.s
 def compared(desired: tuple[Desired, ...], probe: Probe, recorded: tuple[Desired, ...] = ()) -> Comparison:
     resources = {each.address: Recorded(each.digest, each.spec) for each in recorded}
     snapshot = Snapshot("n", {"repository": probe})
-    return diff(desired, read(snapshot), Circumstances("n", "prod", Record("prod", "r1", resources=resources)))
+    return diff(desired, read(snapshot), DiffContext("n", "prod", Record("prod", "r1", resources=resources)))
 
 
 @given(REPOSITORIES)

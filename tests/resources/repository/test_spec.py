@@ -11,8 +11,8 @@ import yaml
 
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.model.spec import spec as model_spec
-from gpuplan.resources.repository.spec import spec
+from gpuplan.resources.model.desired import spec as model_spec
+from gpuplan.resources.repository.desired import spec
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gpuplan.core.apply.context import NodeHands
+from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.apply.journal import Journal, now
 from gpuplan.core.apply.record_keeper import Ledger
@@ -22,8 +22,8 @@ from gpuplan.core.plan.guards import node_refusals
 from gpuplan.core.plan.rebooted import boot_id
 from gpuplan.core.plan.stale import moved
 from gpuplan.core.plan.targets import Scope, unguarded
-from gpuplan.resources import ROOMS
-from gpuplan.resources.kind import Hands
+from gpuplan.resources import KINDS
+from gpuplan.resources.kind import ApplyContext
 from gpuplan.secrets.redact import redactor
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
@@ -162,17 +162,17 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 
 def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
-    hands = partial(NodeHands, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
-    _foresee(node, hands(lambda _: None))
+    apply_context = partial(NodeContext, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
+    _foresee(node, apply_context(lambda _: None))
     journal.begins(run.who, len(node.order))
-    return Runner(node, hands, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
+    return Runner(node, apply_context, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 
-def _foresee(node: NodeChanges, hands: Hands) -> None:
+def _foresee(node: NodeChanges, apply_context: ApplyContext) -> None:
     """Raise Problem where a room sees that its steps cannot all be done; nothing has been done then."""
-    for room in ROOMS:
+    for room in KINDS:
         steps = [step for change in node.changes for step in change.steps if step.address.kind == room.kind]
-        room.foresee(steps, hands)
+        room.foresee(steps, apply_context)
 
 
 def _conclude(

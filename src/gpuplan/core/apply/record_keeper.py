@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuplan.core.apply.journal import now
 from gpuplan.core.apply.records import forget, to_json
 from gpuplan.core.plan.targets import Scope
-from gpuplan.resources import ROOMS
+from gpuplan.resources import KINDS
 from gpuplan.transport.session import Session
 from gpuplan.types.address import Address
 from gpuplan.types.changeset import NodeChanges
@@ -18,7 +18,7 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject, keyed_digest
 
-_WENT_BACK = {room.kind: room.went_back for room in ROOMS}
+_WENT_BACK = {room.kind: room.went_back for room in KINDS}
 
 
 class Ledger:

@@ -12,8 +12,8 @@ from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.apply.journal import Journal
 from gpuplan.core.apply.record_keeper import Ledger
 from gpuplan.core.plan.order import rests_on, waits_for
-from gpuplan.resources import ROOMS
-from gpuplan.resources.kind import Hands
+from gpuplan.resources import KINDS
+from gpuplan.resources.kind import ApplyContext
 from gpuplan.secrets.redact import Redactor, redacted
 from gpuplan.types.change import Action, Step
 from gpuplan.types.changeset import NodeChanges
@@ -21,7 +21,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.event import Amount, Listener, StepEnded, StepProgress, StepStarted
 from gpuplan.types.outcome import Status, StepOutcome
 
-_APPLY = {kind: room.apply for room in ROOMS for kind in (room.kind, *room.also)}
+_APPLY = {kind: room.apply for room in KINDS for kind in (room.kind, *room.also)}
 
 
 class Runner:
@@ -34,7 +34,7 @@ class Runner:
     def __init__(
         self,
         node: NodeChanges,
-        hands: Callable[[Callable[[str], None], Callable[[str, Amount], None]], Hands],
+        context: Callable[[Callable[[str], None], Callable[[str, Amount], None]], ApplyContext],
         journal: Journal,
         ledger: Ledger,
         listen: Listener,
@@ -42,7 +42,7 @@ class Runner:
         redact: Redactor,
     ) -> None:
         self._node = node
-        self._hands = hands
+        self._hands = context
         self._journal = journal
         self._ledger = ledger
         self._listen = listen

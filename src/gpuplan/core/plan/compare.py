@@ -8,13 +8,13 @@ from dataclasses import replace
 from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.apply.records import lost_record, read_record
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources import ROOMS
+from gpuplan.resources import KINDS
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison, Origin, Unknown
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import Later, Secret, digest
 
@@ -36,19 +36,19 @@ def compare(
     except Problem as problem:
         return unread(snapshot.node, problem.diagnostics, desired)
     try:
-        return _rooms(desired, snapshot, Circumstances(snapshot.node, plan, record, secrets=secrets, replace=anew))
+        return _rooms(desired, snapshot, DiffContext(snapshot.node, plan, record, secrets=secrets, replace=anew))
     except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
         return unread(snapshot.node, [unforeseen(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
 
 
-def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: Circumstances) -> NodeChanges:
+def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: DiffContext) -> NodeChanges:
     bindings: dict[Address, str | Later] = {}
     disturbed: dict[Address, str] = {}
     comparisons: list[Comparison] = []
-    for room in ROOMS:
-        circumstances = replace(begin, bindings=dict(bindings), disturbed=dict(disturbed))
+    for room in KINDS:
+        context = replace(begin, bindings=dict(bindings), disturbed=dict(disturbed))
         wanted = [each for each in desired if each.address.kind == room.kind]
-        comparison = room.compare(wanted, snapshot, circumstances)
+        comparison = room.compare(wanted, snapshot, context)
         bindings.update(comparison.bindings)
         for change in comparison.changes:
             disturbed.update(change.disturbs)

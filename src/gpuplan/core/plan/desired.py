@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources import ROOMS
+from gpuplan.resources import KINDS
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record
@@ -33,7 +33,7 @@ def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, Wish]:
     for host in hosts:
         found: list[Desired] = []
         told: list[Diagnostic] = []
-        for room in ROOMS:
+        for room in KINDS:
             desired, diagnostics = room.spec(plan, host)
             found.extend(desired)
             told.extend(diagnostics)
@@ -47,7 +47,7 @@ def desire(plan: PlanFile, hosts: Sequence[Host]) -> Mapping[str, Wish]:
 def asked_images(wishes: Mapping[str, Wish]) -> Mapping[str, tuple[str, ...]]:
     """Host → images whose registries the plan file has asked at each plan and drift check."""
     return {
-        host: tuple(dict.fromkeys(name for room in ROOMS for name in room.asks(wish.desired)))
+        host: tuple(dict.fromkeys(name for room in KINDS for name in room.asks(wish.desired)))
         for host, wish in wishes.items()
     }
 

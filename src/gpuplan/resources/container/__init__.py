@@ -1,15 +1,15 @@
 """Docker containers: what the plan states of them, compared field by field, and the images that they need."""
 
-from gpuplan.resources.container.apply import apply
+from gpuplan.resources.container.apply.apply import apply
 from gpuplan.resources.container.cdi import KIND as CDI
+from gpuplan.resources.container.desired import containers
 from gpuplan.resources.container.diff import diff
 from gpuplan.resources.container.images import KIND
 from gpuplan.resources.container.read import read
-from gpuplan.resources.container.spec import containers
 from gpuplan.resources.container.tags import asked
-from gpuplan.resources.kind import Room
+from gpuplan.resources.kind import Kind
 
-ROOM = Room(
+CONTAINER = Kind(
     "container",
     ("docker", "gpu", "access", "toolkit", "host"),
     containers,

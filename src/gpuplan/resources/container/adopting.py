@@ -20,7 +20,7 @@ from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 
 _ADOPTS = "somebody else made it, and adopt: true has it replaced by one of gpuplan's own"
 _OWN_ENDING = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -34,9 +34,9 @@ def holder(name: str, observed: Observed) -> Live | None:
     )
 
 
-def moved_aside(address: Address, observed: Observed, circumstances: Circumstances) -> Live | None:
+def moved_aside(address: Address, observed: Observed, context: DiffContext) -> Live | None:
     """The container of somebody else's that an adoption has begun to replace, under its own name or the one aside."""
-    known = circumstances.record.remembered.get(address, {}).get(REPLACES)
+    known = context.record.remembered.get(address, {}).get(REPLACES)
     names = (address.name, address.name + OLD)
     return next((live for live in observed.containers if live.id == known and live.name in names), None)
 
@@ -46,27 +46,27 @@ def stands(current: Live | None, foreign: Live) -> bool:
     return current is None or (current.name == foreign.name + NEW and not foreign.plan)
 
 
-def compared(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> Differences:
+def compared(wanted: Wanted, live: Live, observed: Observed, context: DiffContext) -> Differences:
     """In what a container that somebody else made is not as the plan file wants it."""
     spec = _without_ours(wanted.spec, live)
-    found = differences(spec, None, live, wanted.bound, observed, circumstances)
-    if (why := disturbance(wanted, circumstances)) is not None:
+    found = differences(spec, None, live, wanted.bound, observed, context)
+    if (why := disturbance(wanted, context)) is not None:
         return replace(found, reasons=(*found.reasons, why[1]))
     return found
 
 
-def adopted(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> Change:
+def adopted(wanted: Wanted, live: Live, observed: Observed, context: DiffContext) -> Change:
     """The change by which one of gpuplan's own takes the place of somebody else's."""
-    found = compared(wanted, live, observed, circumstances)
+    found = compared(wanted, live, observed, context)
     fields = tuple(change for change in found.fields if change.path != "name")
     taking = replace(
         wanted,
-        had=(*wanted.had, *held(live, observed, circumstances)),
+        had=(*wanted.had, *held(live, observed, context)),
         leaves=tuple(dict.fromkeys((*wanted.leaves, *images_of([live], observed)))),
     )
     unnamed = unnamed_volumes(live, observed.image(live.image_id))
     lost = [f"its volume without a name at {path} goes with it" for path in unnamed]
-    return in_its_place(taking, live, fields, (_ADOPTS, *lost, *found.reasons), disturbance(wanted, circumstances))
+    return in_its_place(taking, live, fields, (_ADOPTS, *lost, *found.reasons), disturbance(wanted, context))
 
 
 def differing(wanted: Wanted, live: Live, found: Differences) -> tuple[Change, Diagnostic]:

@@ -12,7 +12,7 @@ from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import DEVICES
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
 
 
@@ -29,27 +29,27 @@ class Bound:
         return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
 
 
-def bind(parts: Sequence[str], circumstances: Circumstances) -> Bound:
+def bind(parts: Sequence[str], context: DiffContext) -> Bound:
     """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
     devices: dict[Address, str | Later] = {}
     missing: list[str] = []
     for part in parts:
-        found = {address: uuid for address, uuid in circumstances.bindings.items() if _means(part, address)}
+        found = {address: uuid for address, uuid in context.bindings.items() if _means(part, address)}
         devices.update(found)
         if not found:
             missing.append(part)
     return Bound(devices, tuple(missing))
 
 
-def held(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
+def held(live: Live, observed: Observed, context: DiffContext) -> tuple[Address, ...]:
     """The GPUs and slices, by every name that the plan file or the node's memory has for them, that a container has.
 
     What is remembered counts as well: a container may hold a GPU that the plan file no longer names.
     """
     has = _has(live, observed)
     holding = {gpu.uuid for gpu in observed.gpus.gpus if has & {gpu.uuid, *(each.uuid for each in gpu.slices)}}
-    found = [address for address, uuid in circumstances.bindings.items() if uuid in holding]
-    for address, fact in circumstances.record.remembered.items():
+    found = [address for address, uuid in context.bindings.items() if uuid in holding]
+    for address, fact in context.record.remembered.items():
         if address.kind == "gpu" and holding & {str(fact.get("uuid")), str(fact.get("gpu"))}:
             found.append(address)
     return tuple(dict.fromkeys(found))

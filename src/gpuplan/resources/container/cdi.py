@@ -17,7 +17,7 @@ from gpuplan.resources.snapshot.devices import Gpus
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Json, Later, digest
 
 KIND = "cdi"
@@ -68,12 +68,12 @@ def equipped(wanted: Wanted, toolkit: Toolkit) -> Wanted:
     return replace(wanted, specifications=(address(wanted.address.node),), by_cdi=toolkit.way is Way.CDI)
 
 
-def to_regenerate(users: Sequence[Wanted], observed: Observed, circumstances: Circumstances) -> Change | None:
+def to_regenerate(users: Sequence[Wanted], observed: Observed, context: DiffContext) -> Change | None:
     """The change that writes the specifications anew, where containers that are wanted get their GPUs by them."""
     users = [wanted for wanted in users if wanted.specifications]
     if not users:
         return None
-    moving = _moving(users, circumstances)
+    moving = _moving(users, context)
     stale = _stale(observed)
     if not moving and not stale:
         return None
@@ -126,9 +126,9 @@ def _stale(observed: Observed) -> tuple[Stale, ...]:
     return tuple(filter(None, (compare_specification(each, observed.gpus) for each in here)))
 
 
-def _moving(users: Sequence[Wanted], circumstances: Circumstances) -> tuple[Address, ...]:
+def _moving(users: Sequence[Wanted], context: DiffContext) -> tuple[Address, ...]:
     """GPUs and slices that this change set makes anew."""
-    disturbed = (address for address in circumstances.disturbed if address.kind == "gpu")
+    disturbed = (address for address in context.disturbed if address.kind == "gpu")
     return tuple(dict.fromkeys((*disturbed, *(later for wanted in users for later in wanted.bound.later))))
 
 

@@ -28,7 +28,7 @@ from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Origin, Step
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
 
 _LIVE = frozenset({"restart", "memory", "cpus"})
@@ -64,19 +64,19 @@ def follow(
     live: Live,
     extra: Sequence[Live],
     observed: Observed,
-    circumstances: Circumstances,
+    context: DiffContext,
 ) -> Change | None:
     """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
-    found = differences(wanted.spec, before, live, wanted.bound, observed, circumstances)
-    disturbed = disturbance(wanted, circumstances)
+    found = differences(wanted.spec, before, live, wanted.bound, observed, context)
+    disturbed = disturbance(wanted, context)
     fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
     reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
-    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in circumstances.replace)
+    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in context.replace)
     if disturbed is None and not fields and not forced:
         return None
     if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
         beside = tuple(each for each in extra if each.busy)
-        holds = [address for each in (live, *beside) for address in held(each, observed, circumstances)]
+        holds = [address for each in (live, *beside) for address in held(each, observed, context)]
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
         wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
@@ -87,12 +87,12 @@ def follow(
     return _updated(wanted, fields, reasons, live, extra)
 
 
-def remove(role: str, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Change:
+def remove(role: str, ours: Sequence[Live], observed: Observed, context: DiffContext) -> Change:
     """The container is not wanted any more."""
-    address = Address(circumstances.node, "container", role)
-    recorded = circumstances.record.resources.get(address)
+    address = Address(context.node, "container", role)
+    recorded = context.record.resources.get(address)
     ports = [port for live in ours for port in held_ports(live)]
-    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, circumstances))]
+    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, context))]
     images = dict.fromkeys(live.image for live in ours)
     return Change(
         address,
@@ -133,16 +133,16 @@ def _in_place(change: FieldChange) -> bool:
     return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
 
 
-def disturbance(wanted: Wanted, circumstances: Circumstances) -> tuple[Address, str] | None:
+def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | None:
     """The resource whose change takes the container along, and why.
 
     A repository that is made anew leaves the container with a mount of the directory that went.
     """
-    repository = Address(circumstances.node, "repository", wanted.address.name)
-    if repository in circumstances.disturbed:
-        return repository, circumstances.disturbed[repository]
+    repository = Address(context.node, "repository", wanted.address.name)
+    if repository in context.disturbed:
+        return repository, context.disturbed[repository]
     for need in wanted.bound.devices:
-        for disturbed, why in circumstances.disturbed.items():
+        for disturbed, why in context.disturbed.items():
             if disturbed.covers(need):
                 return Address(need.node, "gpu", need.name.partition("/")[0].partition("[")[0]), why
     return None

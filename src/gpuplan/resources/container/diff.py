@@ -29,27 +29,27 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Recorded
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import Json, digest
 
 
-def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
+def diff(desired: Sequence[Desired], observed: Observed, context: DiffContext) -> Comparison:
     """Compare all containers of one node."""
     if observed.error is not None:
-        return unread(desired, observed.error, circumstances)
-    ours = [live for live in observed.containers if live.plan == circumstances.plan]
-    verdicts = [_judge(each, ours, observed, circumstances) for each in desired]
+        return unread(desired, observed.error, context)
+    ours = [live for live in observed.containers if live.plan == context.plan]
+    verdicts = [_judge(each, ours, observed, context) for each in desired]
     gone = sorted({live.role for live in ours} - {each.address.name for each in desired})
-    removals = [remove(role, [each for each in ours if each.role == role], observed, circumstances) for role in gone]
+    removals = [remove(role, [each for each in ours if each.role == role], observed, context) for role in gone]
     changes = [*(verdict.change for verdict in verdicts if verdict.change), *removals]
-    images = list(_images(verdicts, changes, observed, circumstances))
-    cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, circumstances)
+    images = list(_images(verdicts, changes, observed, context))
+    cdi = to_regenerate([verdict.wanted for verdict in verdicts if verdict.wanted], observed, context)
     return Comparison(
         changes=(*images, *([cdi] if cdi else []), *changes),
-        unmanaged=tuple(strangers(observed, circumstances, welcome(verdicts), told(verdicts))),
+        unmanaged=tuple(strangers(observed, context, welcome(verdicts), told(verdicts))),
         unknown=tuple(verdict.unknown for verdict in verdicts if verdict.unknown),
         diagnostics=(
-            *_impossible(verdicts, observed, circumstances.plan),
+            *_impossible(verdicts, observed, context.plan),
             *_preflight(verdicts, cdi, ours, observed),
             *_tags(verdicts, ours, observed),
         ),
@@ -62,22 +62,22 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
     )
 
 
-def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumstances: Circumstances) -> Verdict:
+def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, context: DiffContext) -> Verdict:
     try:
         spec = from_json(desired.spec)
     except ValueError as fault:
         return Verdict(desired, unknown=spec_unread(desired.address, fault))
-    recorded = circumstances.record.resources.get(desired.address)
+    recorded = context.record.resources.get(desired.address)
     before, warning = _before(desired, recorded)
     current, extra = _current(desired.address.name, ours)
     leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
-    wanted = Wanted(desired, spec, bind(spec.devices, circumstances), recorded.needs if recorded else (), leaves)
+    wanted = Wanted(desired, spec, bind(spec.devices, context), recorded.needs if recorded else (), leaves)
     wanted = equipped(wanted, observed.toolkit)
     if wanted.bound.missing:
         return Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
-    foreign, aside = _foreign(desired.address, current, observed, circumstances)
+    foreign, aside = _foreign(desired.address, current, observed, context)
     if foreign is not None:
-        return _stranger(wanted, foreign, observed, circumstances)
+        return _stranger(wanted, foreign, observed, context)
     if aside is not None:
         wanted, extra = replace(wanted, adopts=aside.id), (*extra, aside)
     if current is None:
@@ -85,33 +85,33 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, circumsta
     if not comparable(current, observed):
         asks = ("the GPUs that it asks for by index",)
         return Verdict(desired, wanted, unknown=unresolved(desired.address, asks))
-    change = follow(wanted, before, current, extra, observed, circumstances)
+    change = follow(wanted, before, current, extra, observed, context)
     return Verdict(desired, wanted, change, warning=warning)
 
 
 def _foreign(
-    address: Address, current: Live | None, observed: Observed, circumstances: Circumstances
+    address: Address, current: Live | None, observed: Observed, context: DiffContext
 ) -> tuple[Live | None, Live | None]:
     """What somebody else made and has the name (or is to get it back), and what a new one has taken the place of."""
-    begun = adopting.moved_aside(address, observed, circumstances)
+    begun = adopting.moved_aside(address, observed, context)
     foreign = adopting.holder(address.name, observed)
     if foreign is not None:
         return (foreign if adopting.stands(current, foreign) else None), None
     return (begun, None) if current is None else (None, begun)
 
 
-def _stranger(wanted: Wanted, live: Live, observed: Observed, circumstances: Circumstances) -> Verdict:
+def _stranger(wanted: Wanted, live: Live, observed: Observed, context: DiffContext) -> Verdict:
     """The verdict on a container that somebody else made: left alone, unless the plan file has it replaced."""
     desired, address = wanted.desired, wanted.address
     if not comparable(live, observed):
         asks = ("the GPUs that it asks for by index",)
         return Verdict(desired, wanted, unknown=unresolved(address, asks), foreign=live)
-    begun = adopting.moved_aside(address, observed, circumstances) is live
+    begun = adopting.moved_aside(address, observed, context) is live
     if (wanted.spec.adopt or begun) and not adopting.removes_itself(live):
         wanted = replace(wanted, adopts=live.id)
-        change = adopting.adopted(wanted, live, observed, circumstances)
+        change = adopting.adopted(wanted, live, observed, context)
         return Verdict(desired, wanted, change, foreign=live)
-    found = adopting.compared(wanted, live, observed, circumstances)
+    found = adopting.compared(wanted, live, observed, context)
     if wanted.spec.adopt:
         change, _ = adopting.differing(wanted, live, found)
         return Verdict(desired, wanted, change, warning=adopting.gone_when_it_stops(wanted, live), foreign=live)
@@ -144,13 +144,13 @@ def _current(name: str, ours: Sequence[Live]) -> tuple[Live | None, tuple[Live, 
 
 
 def _images(
-    verdicts: Sequence[Verdict], changes: Sequence[Change], observed: Observed, circumstances: Circumstances
+    verdicts: Sequence[Verdict], changes: Sequence[Change], observed: Observed, context: DiffContext
 ) -> Iterator[Change]:
     yield from to_bring([verdict.spec for verdict in verdicts if verdict.spec and verdict.made], observed)
     wanted = {canonical_name(str(verdict.desired.spec.get("image") or "")) for verdict in verdicts}
-    leaving = {live.id for change in changes for live in _leaving(change, observed, circumstances.plan)}
+    leaving = {live.id for change in changes for live in _leaving(change, observed, context.plan)}
     staying = [live for live in observed.containers if live.id not in leaving]
-    yield from to_take_away(wanted, staying, circumstances.record, observed)
+    yield from to_take_away(wanted, staying, context.record, observed)
 
 
 def _leaving(change: Change, observed: Observed, plan: str) -> Iterable[Live]:

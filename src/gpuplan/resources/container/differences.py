@@ -22,7 +22,7 @@ from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, texts
 from gpuplan.types.change import FieldChange
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Json
 
 UNLABELLED = "label=disable"
@@ -60,7 +60,7 @@ def differences(
     live: Live,
     bound: Bound,
     observed: Observed,
-    circumstances: Circumstances,
+    context: DiffContext,
 ) -> Differences:
     """Compare one container. Only what is stated now, or was when it was last applied, takes part."""
     image = observed.image(live.image_id)
@@ -77,7 +77,7 @@ def differences(
         reasons.extend(why)
     found.extend(_fields(spec, before.spec if before else None, live, observed))
     reasons.extend(_completion(spec, live))
-    secrets = verdicts(spec.env, live, circumstances.secrets, circumstances.record.key)
+    secrets = verdicts(spec.env, live, context.secrets, context.record.key)
     env = sorted(compare_env(spec.env, before, live, image, secrets), key=lambda change: change.path)
     found.extend(env)
     reasons.extend(_unstated(env, spec))

@@ -10,7 +10,7 @@ from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mappings
 from gpuplan.types.address import Address
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 
 _DEVICE = re.compile(r"^/dev/nvidia(\d+)$")
 _WITH_EVERY_DEVICE = ("/", "/dev", "/dev/char")
@@ -40,9 +40,9 @@ def every(observed: Observed) -> frozenset[str]:
     return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
 
 
-def intrudes(live: Live, observed: Observed, circumstances: Circumstances) -> tuple[Address, ...]:
+def intrudes(live: Live, observed: Observed, context: DiffContext) -> tuple[Address, ...]:
     """The GPUs and slices of the plan file that a running container of somebody else sees."""
     if not live.busy:
         return ()
     devices = seen(live, observed) & every(observed)
-    return tuple(sorted(address for address, uuid in circumstances.bindings.items() if uuid in devices))
+    return tuple(sorted(address for address, uuid in context.bindings.items() if uuid in devices))

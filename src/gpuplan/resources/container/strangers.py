@@ -15,11 +15,11 @@ from gpuplan.resources.snapshot.raw import texts
 from gpuplan.types.address import Address
 from gpuplan.types.change import Unmanaged
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 
 
 def strangers(
-    observed: Observed, circumstances: Circumstances, welcome: Mapping[str, Set[Address]], told: Set[str]
+    observed: Observed, context: DiffContext, welcome: Mapping[str, Set[Address]], told: Set[str]
 ) -> Iterator[Unmanaged]:
     """All of them, each with what it sees of the plan file's GPUs.
 
@@ -27,9 +27,9 @@ def strangers(
     are ids of those that are told of elsewhere.
     """
     for live in observed.containers:
-        if live.plan != circumstances.plan and live.id not in told:
+        if live.plan != context.plan and live.id not in told:
             given = welcome.get(live.id)
-            sees = tuple(each for each in intrudes(live, observed, circumstances) if each not in (given or ()))
+            sees = tuple(each for each in intrudes(live, observed, context) if each not in (given or ()))
             address = Address(observed.node, "container", live.name)
             what = _what(live, observed) if given is None else _as_wanted(live)
             yield Unmanaged(address, what, sees=sees, as_wanted=given is not None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison, Unknown
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
 
 _FIXES = {
@@ -18,9 +18,9 @@ _FIXES = {
 }
 
 
-def unread(desired: Sequence[Desired], error: ProbeError, circumstances: Circumstances) -> Comparison:
+def unread(desired: Sequence[Desired], error: ProbeError, context: DiffContext) -> Comparison:
     """Every container that is wanted or was applied is unknown."""
-    recorded = (address for address in circumstances.record.resources if address.kind == "container")
+    recorded = (address for address in context.record.resources if address.kind == "container")
     addresses = dict.fromkeys((*(each.address for each in desired), *recorded))
     return Comparison(unknown=tuple(Unknown(address, _engine(address, error)) for address in addresses))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from gpuplan.nvidia.boards import traits_of
 from gpuplan.resources.gpu import insides, memory, users, whole
-from gpuplan.resources.gpu.arrange import Arrangement, Standing
 from gpuplan.resources.gpu.foreign import Others
 from gpuplan.resources.gpu.modes import Way
+from gpuplan.resources.gpu.placement.solve.arrange import Arrangement, Standing
 from gpuplan.resources.gpu.steps import Makings, renames
 from gpuplan.resources.gpu.units import Unit
 from gpuplan.resources.gpu.words import listed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from gpuplan.resources.gpu.desired import SliceSpec
 from gpuplan.resources.gpu.observed import Compute, Instance
-from gpuplan.resources.gpu.spec import SliceSpec
 from gpuplan.types.address import Address
 
 

@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuplan.resources.gpu import changes, memory, settings, users, words
-from gpuplan.resources.gpu.arrange import (
+from gpuplan.resources.gpu.changes import UnitChange
+from gpuplan.resources.gpu.compute import part_of
+from gpuplan.resources.gpu.desired import GpuSpec, read_spec
+from gpuplan.resources.gpu.modes import Way, way
+from gpuplan.resources.gpu.observed import Compute
+from gpuplan.resources.gpu.placement.solve.arrange import (
     Arrangement,
     Standing,
     arrange,
@@ -16,20 +21,15 @@ from gpuplan.resources.gpu.arrange import (
     paired,
     standing,
 )
-from gpuplan.resources.gpu.changes import UnitChange
-from gpuplan.resources.gpu.compute import part_of
-from gpuplan.resources.gpu.modes import Way, way
-from gpuplan.resources.gpu.observed import Compute
-from gpuplan.resources.gpu.placement import Shortage
-from gpuplan.resources.gpu.profiles import Settled, settle
+from gpuplan.resources.gpu.placement.solve.profiles import Settled, settle
+from gpuplan.resources.gpu.placement.solve.solve import Shortage
 from gpuplan.resources.gpu.read import ObservedGpus
-from gpuplan.resources.gpu.spec import GpuSpec, read_spec
 from gpuplan.resources.gpu.units import Unit, resolve
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, Unknown, Unmanaged
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.value import Later, digest
 
@@ -46,19 +46,19 @@ class _Findings:
     rests_on: dict[Address, str] = field(default_factory=dict)
 
 
-def diff(desired: Sequence[Desired], observed: ObservedGpus, circumstances: Circumstances) -> Comparison:
+def diff(desired: Sequence[Desired], observed: ObservedGpus, context: DiffContext) -> Comparison:
     """The diff door."""
-    resolved = resolve(desired, observed, circumstances.record)
+    resolved = resolve(desired, observed, context.record)
     found = _Findings(unknown=resolved.unknown, diagnostics=resolved.diagnostics)
     where = {each.address: each.where for each in desired}
     named = {unit.address.part(each.name) for unit in resolved.units for each in unit.spec.slices}
     for unit in resolved.units:
-        _wanted(unit, named, where.get(unit.resource), observed, circumstances, found)
+        _wanted(unit, named, where.get(unit.resource), observed, context, found)
     dropped = _Findings()
     claimed = {unit.gpu.uuid for unit in resolved.units}
     wanted = {each.address: read_spec(each.spec) for each in desired}
-    for address, stated in _no_longer_wanted(wanted, circumstances.record).items():
-        _dropped(address, stated, claimed, observed, circumstances, dropped)
+    for address, stated in _no_longer_wanted(wanted, context.record).items():
+        _dropped(address, stated, claimed, observed, context, dropped)
     return Comparison(
         changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
         bindings=found.bindings,
@@ -74,7 +74,7 @@ def _wanted(
     named: Collection[Address],
     where: Location | None,
     observed: ObservedGpus,
-    circumstances: Circumstances,
+    context: DiffContext,
     found: _Findings,
 ) -> None:
     found.bindings[unit.address] = unit.gpu.uuid
@@ -88,17 +88,17 @@ def _wanted(
         settle(unit.spec.slices, unit.gpu, unit.address, where) if unit.gpu.supported else Settled(unit.spec.slices)
     )
     unit = unit.cut(settled.slices)
-    live = standing(unit.gpu, observed, circumstances.record, circumstances.plan)
+    live = standing(unit.gpu, observed, context.record, context.plan)
     found.rests_on[unit.address] = _seen(unit)
     turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
     plan: Arrangement | Shortage | None = None
     if faults := [*_faults(unit, where), *settled.faults]:
         found.diagnostics.extend(faults)
     else:
-        plan = _arranged(unit, live, named, turning, circumstances.record)
+        plan = _arranged(unit, live, named, turning, context.record)
     if isinstance(plan, Shortage):
         found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
-    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, observed, circumstances, found):
+    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, observed, context, found):
         _bind(unit, kept(unit, paired(unit, live, named)), found, comes=False)
         return
     _bind(unit, plan, found, comes=True)
@@ -120,13 +120,13 @@ def _take(
     plan: Arrangement,
     turning: Way,
     observed: ObservedGpus,
-    circumstances: Circumstances,
+    context: DiffContext,
     found: _Findings,
     forgets: bool = False,
 ) -> bool:
     """False where it stays as it is, since what a change would rest on could not be read."""
-    gpu_users = users.of_gpu(observed, unit.gpu, circumstances.plan, unit.spec.stop_services)
-    change = changes.change_of(unit, plan, turning, circumstances.record, gpu_users, forgets)
+    gpu_users = users.of_gpu(observed, unit.gpu, context.plan, unit.spec.stop_services)
+    change = changes.change_of(unit, plan, turning, context.record, gpu_users, forgets)
     if change.steps and (unread := [*_unread(unit, plan, turning, observed, forgets)]):
         found.unknown.extend(Unknown(unit.address, each) for each in unread)
         return False
@@ -200,11 +200,11 @@ def _dropped(
     stated: GpuSpec,
     claimed: set[str],
     observed: ObservedGpus,
-    circumstances: Circumstances,
+    context: DiffContext,
     found: _Findings,
 ) -> None:
     """A GPU that the plan file no longer names: the slices that we made go, and MIG mode is as it was found."""
-    for name, uuid in _remembered_units(address, stated, circumstances.record).items():
+    for name, uuid in _remembered_units(address, stated, context.record).items():
         if observed.error is not None:
             found.unknown.append(Unknown(address, words.unread(address, observed.error)))
             return
@@ -217,20 +217,20 @@ def _dropped(
         if isinstance(gpu.instances, ProbeError):
             found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
             continue
-        _undo(Unit(name, address, stated, gpu), observed, circumstances, found)
+        _undo(Unit(name, address, stated, gpu), observed, context, found)
 
 
-def _undo(unit: Unit, observed: ObservedGpus, circumstances: Circumstances, found: _Findings) -> None:
-    plan = only_ours_go(standing(unit.gpu, observed, circumstances.record, circumstances.plan))
-    turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(circumstances.record, unit.gpu.uuid) is False
-    before = memory.found_settings(circumstances.record, unit.gpu.uuid)
+def _undo(unit: Unit, observed: ObservedGpus, context: DiffContext, found: _Findings) -> None:
+    plan = only_ours_go(standing(unit.gpu, observed, context.record, context.plan))
+    turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(context.record, unit.gpu.uuid) is False
+    before = memory.found_settings(context.record, unit.gpu.uuid)
     shared = bool(plan.strange or observed.others.on(unit.gpu.uuid))
     if shared:
         # ECC comes back only with a reset, which no slice of the others outlives.
         before = replace(before, ecc=None)
     turning = way(unit.gpu, False if turns_off and not shared else None, before, observed.left.get(unit.gpu.uuid, ()))
     found.rests_on[unit.address] = _seen(unit)
-    _take(unit, plan, turning, observed, circumstances, found, forgets=True)
+    _take(unit, plan, turning, observed, context, found, forgets=True)
 
 
 def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:

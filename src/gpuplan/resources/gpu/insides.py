@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.resources.gpu import compute
-from gpuplan.resources.gpu.arrange import Arrangement, Standing
 from gpuplan.resources.gpu.compute import Inside
 from gpuplan.resources.gpu.observed import Compute
+from gpuplan.resources.gpu.placement.solve.arrange import Arrangement, Standing
 from gpuplan.resources.gpu.units import Unit
 from gpuplan.resources.gpu.words import listed
 from gpuplan.types.address import Address

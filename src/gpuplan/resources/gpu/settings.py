@@ -120,3 +120,8 @@ def faults(address: Address, wanted: Settings, gpu: Gpu, where: Location | None)
             where,
             str(address),
         )
+
+
+def read_names(stated: Json) -> tuple[str, ...]:
+    """Names of services in a spec or in a step's arguments."""
+    return tuple(str(each) for each in stated) if isinstance(stated, list | tuple) else ()

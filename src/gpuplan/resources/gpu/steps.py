@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpuplan.resources.gpu import insides, memory, whole
-from gpuplan.resources.gpu.arrange import Arrangement, New, Standing
 from gpuplan.resources.gpu.modes import Way
+from gpuplan.resources.gpu.placement.solve.arrange import Arrangement, New, Standing
 from gpuplan.resources.gpu.units import Unit
 from gpuplan.resources.gpu.words import listed
 from gpuplan.types.address import Address, parse_address

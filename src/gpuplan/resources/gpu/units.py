@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from gpuplan.nvidia.boards import find_board
 from gpuplan.resources.gpu import memory, words
+from gpuplan.resources.gpu.desired import GpuSpec, SliceSpec, read_spec
 from gpuplan.resources.gpu.read import Gpu, ObservedGpus
-from gpuplan.resources.gpu.spec import GpuSpec, SliceSpec, read_spec
 from gpuplan.types.address import Address
 from gpuplan.types.change import Unknown
 from gpuplan.types.diagnostic import Diagnostic

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuplan.resources.gpu import holders
 from gpuplan.resources.gpu.observed import Compute, Container, Gpu, Instance, ObservedGpus, Process
-from gpuplan.resources.gpu.placement import Hold
+from gpuplan.resources.gpu.placement.solve.solve import Hold
 from gpuplan.types.snapshot import ProbeError
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from gpuplan.types.diagnostic import Diagnostic, Location
 
 if TYPE_CHECKING:
-    from gpuplan.resources.gpu.placement import Shortage
+    from gpuplan.resources.gpu.desired import SliceSpec
+    from gpuplan.resources.gpu.placement.solve.solve import Shortage
     from gpuplan.resources.gpu.read import Gpu, LostGpu, ObservedGpus
-    from gpuplan.resources.gpu.spec import SliceSpec
     from gpuplan.types.address import Address
     from gpuplan.types.diagnostic import Problem
     from gpuplan.types.resource import Desired

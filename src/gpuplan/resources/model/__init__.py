@@ -1,11 +1,11 @@
 """The models loaded in the Triton servers of a node: loaded and unloaded by name, believed only from the index."""
 
-from gpuplan.resources.kind import Room
-from gpuplan.resources.model.apply import apply
+from gpuplan.resources.kind import Kind
+from gpuplan.resources.model.apply.apply import apply
+from gpuplan.resources.model.desired import spec
 from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.read import read
-from gpuplan.resources.model.spec import spec
 
-ROOM = Room("model", ("docker", "triton", "repository", "gpu"), spec, read, diff, apply)
+MODEL = Kind("model", ("docker", "triton", "repository", "gpu"), spec, read, diff, apply)
 
 __all__ = ["ROOM"]

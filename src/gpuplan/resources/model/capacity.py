@@ -8,23 +8,23 @@ from gpuplan.resources.model.memory import Memory, Room, size
 from gpuplan.resources.model.wanted import Wanted, wanted_from
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 
 CUDA = "The server itself takes some more of it: a CUDA context of a few hundred MiB."
 
 
-def overfull(desired: Sequence[Desired], memory: Memory, circumstances: Circumstances) -> Iterator[Diagnostic]:
+def overfull(desired: Sequence[Desired], memory: Memory, context: DiffContext) -> Iterator[Diagnostic]:
     """Each GPU or slice whose server is to load models that declare more memory than it has, with the sum."""
     for container, models in _by_server(desired).items():
         budget = next(iter(models.values())).budget
         if budget is None or budget.overcommit:
             continue
         for number, device in enumerate(budget.devices):
-            room = memory.of(device, budget.slices.get(device), circumstances)
+            room = memory.of(device, budget.slices.get(device), context)
             needs = {name: need for name, each in models.items() if (need := needed(each, number))}
             if room is not None and sum(needs.values()) > room.total:
                 where = next((each.where for each in desired if _server_of(each) == container), None)
-                address = str(Address(circumstances.node, "container", container))
+                address = str(Address(context.node, "container", container))
                 detail = _sum(container, device, number, room, models, needs)
                 yield Diagnostic(
                     "Models do not fit into the memory of their GPU", detail, _fix(room, needs), where, address

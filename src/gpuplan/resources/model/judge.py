@@ -21,51 +21,49 @@ from gpuplan.resources.model.steps import list_at_start, load, see_through
 from gpuplan.resources.model.wanted import Wanted
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Verb
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 
 
 def judge(
     desired: Desired,
     wanted: Wanted,
     found: Situation,
-    circumstances: Circumstances,
+    context: DiffContext,
     earlier: Mapping[Address, Change],
 ) -> Change | None:
     """The change of one wanted model, None where it is as it should be. `earlier` are the changes of its parts.
 
     A reload interrupts nothing: the server loads beside what serves, then swaps, ensembles and their parts included.
     """
-    known = desired.address in circumstances.record.resources
-    fields = _fields(desired, wanted, found, circumstances)
-    why, root = _forced(wanted, found, circumstances)
+    known = desired.address in context.record.resources
+    fields = _fields(desired, wanted, found, context)
+    why, root = _forced(wanted, found, context)
     if not fields and not why:
         return _unproven(desired, wanted) if wanted.model in found.unproven else None
     if not why and [field.path for field in fields] == ["at_start"]:
         return Change(desired.address, Action.UPDATE, fields, steps=(list_at_start(desired, wanted),))
     loaded = found.server is not None and bool(found.server.ready(wanted.model))
     part = None if root else _part_behind(desired, fields, earlier)
-    cause = root if root and _follows(fields, wanted, circumstances) else part
+    cause = root if root and _follows(fields, wanted, context) else part
     again = root is not None and root.kind == "repository"
-    verb, dropped = (Verb.UPDATE if loaded else Verb.CREATE), _dropped(desired, circumstances)
-    anew = bool(override_gap(desired, wanted, found, circumstances))
+    verb, dropped = (Verb.UPDATE if loaded else Verb.CREATE), _dropped(desired, context)
+    anew = bool(override_gap(desired, wanted, found, context))
     step = load(desired, wanted, verb, dropped, again=again, anew=anew, swaps=not found.disturbed)
     return Change(
         desired.address,
         Action.UPDATE if loaded else Action.CREATE,
         fields=fields,
         reasons=_reasons(wanted, found, why, part, told=known or loaded),
-        interrupts=(*versions_gone(wanted, found), *override_gap(desired, wanted, found, circumstances)),
+        interrupts=(*versions_gone(wanted, found), *override_gap(desired, wanted, found, context)),
         disturbs={desired.address: f"{wanted.model} is loaded anew"},
         cause=cause if known else None,
         steps=(step,),
     )
 
 
-def _fields(
-    desired: Desired, wanted: Wanted, found: Situation, circumstances: Circumstances
-) -> tuple[FieldChange, ...]:
+def _fields(desired: Desired, wanted: Wanted, found: Situation, context: DiffContext) -> tuple[FieldChange, ...]:
     fields: list[FieldChange] = []
-    known = desired.address in circumstances.record.resources
+    known = desired.address in context.record.resources
     server, model = found.server, wanted.model
     ready = server.ready(model) if server else ()
     if not ready and (server or found.disturbed):
@@ -76,7 +74,7 @@ def _fields(
         fields.extend(versions(wanted, server))
     content = (server.contents.get(model) if server else None) or ""
     if ready and wanted.repository:
-        fields.extend(overridden(desired, wanted, content, circumstances))
+        fields.extend(overridden(desired, wanted, content, context))
     elif ready and content != wanted.content:
         fields.append(FieldChange("content", content[:SHORT] or None, wanted.content[:SHORT]))
     if model not in found.at_start and not wanted.own:
@@ -91,21 +89,21 @@ def _unproven(desired: Desired, wanted: Wanted) -> Change:
     return Change(desired.address, Action.UPDATE, fields, (reason,), steps=(see_through(desired, wanted),))
 
 
-def _forced(wanted: Wanted, found: Situation, circumstances: Circumstances) -> tuple[str, Address | None]:
+def _forced(wanted: Wanted, found: Situation, context: DiffContext) -> tuple[str, Address | None]:
     """Why the model must be loaded anew whatever it looks like now, and the resource that is the root of it."""
     if found.disturbed:
         return found.disturbed, found.container
-    repository = Address(circumstances.node, "repository", wanted.container)
+    repository = Address(context.node, "repository", wanted.container)
     files = repository.part(wanted.model)
-    for disturbed, why in circumstances.disturbed.items():
+    for disturbed, why in context.disturbed.items():
         if disturbed.covers(files):
             return why, repository
     return "", None
 
 
-def _follows(fields: tuple[FieldChange, ...], wanted: Wanted, circumstances: Circumstances) -> bool:
+def _follows(fields: tuple[FieldChange, ...], wanted: Wanted, context: DiffContext) -> bool:
     """True where nothing differs but what a new server, new files, or a whole new repository explain."""
-    anew = Address(circumstances.node, "repository", wanted.container) in circumstances.disturbed
+    anew = Address(context.node, "repository", wanted.container) in context.disturbed
     return all(
         field.path in ("state", "content", "override") or (anew and field.path == "at_start") for field in fields
     )
@@ -150,8 +148,8 @@ def _reason(version: Version) -> str:
     return f"the server says of version {version.number}: {' '.join(version.reason.split()).rstrip(' ;.')}"
 
 
-def _dropped(desired: Desired, circumstances: Circumstances) -> tuple[Address, ...]:
+def _dropped(desired: Desired, context: DiffContext) -> tuple[Address, ...]:
     """Parts that the model had when it was last applied and has no more; they may go once it is reloaded."""
-    recorded = circumstances.record.resources.get(desired.address)
+    recorded = context.record.resources.get(desired.address)
     before = recorded.needs if recorded else ()
     return tuple(need for need in before if need.kind == "model" and need not in desired.needs)

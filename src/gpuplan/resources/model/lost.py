@@ -9,17 +9,17 @@ from dataclasses import replace
 from gpuplan.resources.model.situation import Situation
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 
 _FRACTION = re.compile(r"\.\d+")
 
 
 def lost(
-    found: Situation, changes: Mapping[Address, Change], wanted: Sequence[Address], circumstances: Circumstances
+    found: Situation, changes: Mapping[Address, Change], wanted: Sequence[Address], context: DiffContext
 ) -> Mapping[Address, Change]:
     """The changes of one server's models with their common root, where it has none of those that it had."""
-    server, home = found.server, Address(circumstances.node, "model", found.container.name)
-    had = [address for address in wanted if address in circumstances.record.resources]
+    server, home = found.server, Address(context.node, "model", found.container.name)
+    had = [address for address in wanted if address in context.record.resources]
     if server is None or found.disturbed or len(had) < 2 or any(address not in changes for address in had):
         return changes
     if any(server.loaded(address.name.partition("/")[2]) for address in had):
@@ -28,13 +28,13 @@ def lost(
         home,
         Action.UPDATE,
         fields=(FieldChange("loaded", f"0 of {len(had)}", f"{len(had)} of {len(had)}"),),
-        reasons=(_why(found, len(had), circumstances),),
+        reasons=(_why(found, len(had), context),),
     )
     return {home: root} | {address: replace(each, cause=home) for address, each in changes.items()}
 
 
-def _why(found: Situation, count: int, circumstances: Circumstances) -> str:
-    started, applied = _comparable(found.started), _comparable(circumstances.record.when)
+def _why(found: Situation, count: int, context: DiffContext) -> str:
+    started, applied = _comparable(found.started), _comparable(context.record.when)
     if started and applied and started > applied:
         at = f"{started.replace('T', ' ')} UTC"
         return f"0 of {count} models are loaded since {found.container.name} was started at {at}, after the last apply"

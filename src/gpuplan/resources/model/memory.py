@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.nvidia.profile_names import parse_profile
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.address import Address
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
 
@@ -50,15 +50,15 @@ class Memory:
     profiles: Mapping[str, tuple[Profile, ...]] = field(default_factory=dict)
     """By the UUID of a GPU."""
 
-    def of(self, device: str, stated: JsonObject | None, circumstances: Circumstances) -> Room | None:
+    def of(self, device: str, stated: JsonObject | None, context: DiffContext) -> Room | None:
         """The memory of a GPU or slice by its name in the plan file; None where nobody can say.
 
         Of a slice that is yet to be made it is that of its profile (`stated`), of which nothing is used.
         """
-        bound = circumstances.bindings.get(Address(circumstances.node, "gpu", device))
+        bound = context.bindings.get(Address(context.node, "gpu", device))
         if isinstance(bound, str):
             return self.rooms.get(bound)
-        gpu = circumstances.bindings.get(Address(circumstances.node, "gpu", device.partition("/")[0]))
+        gpu = context.bindings.get(Address(context.node, "gpu", device.partition("/")[0]))
         if bound is None or stated is None or not isinstance(gpu, str):
             return None
         profile = _meant(self.profiles.get(gpu, ()), stated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gpuplan.resources.kind import Hands
+from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.model.read import Server, read
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.change import Step
@@ -18,7 +18,7 @@ COMING_UP = 300.0
 POLL = 0.5
 
 
-def renew(step: Step, hands: Hands, container: Live) -> None:
+def renew(step: Step, context: ApplyContext, container: Live) -> None:
     """Restart the container and wait for its server.
 
     Raises:
@@ -26,22 +26,22 @@ def renew(step: Step, hands: Hands, container: Live) -> None:
     """
     from docker.errors import DockerException
 
-    hands.say(f"restarting {container.name}; its models stop serving")
+    context.say(f"restarting {container.name}; its models stop serving")
     try:
-        hands.docker().restart(container.id, timeout=STOPPING)
+        context.docker().restart(container.id, timeout=STOPPING)
     except (DockerException, OSError) as fault:
         raise Problem(_refused(step, container, str(fault))) from fault
     deadline = time.monotonic() + COMING_UP
-    while (server := _server(hands, container)) is None:
+    while (server := _server(context, container)) is None:
         if time.monotonic() >= deadline:
             raise Problem(_silent(step, container))
         time.sleep(POLL)
     ready = [model for model in server.index if server.ready(model)]
-    hands.say(f"{container.name} is back, with {', '.join(ready) if ready else 'no model'} READY")
+    context.say(f"{container.name} is back, with {', '.join(ready) if ready else 'no model'} READY")
 
 
-def _server(hands: Hands, container: Live) -> Server | None:
-    servers = read(hands.look("docker", "triton")).servers
+def _server(context: ApplyContext, container: Live) -> Server | None:
+    servers = read(context.look("docker", "triton")).servers
     found = None if isinstance(servers, ProbeError) else servers.get(container.id)
     return found if isinstance(found, Server) else None
 

@@ -8,7 +8,7 @@ from gpuplan.resources.model.read import Observed, Server
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.resource import Circumstances
+from gpuplan.types.resource import DiffContext
 from gpuplan.types.snapshot import ProbeError
 
 
@@ -52,9 +52,9 @@ class Situation:
         )
 
 
-def situation(name: str, observed: Observed, circumstances: Circumstances, *, own: bool = False) -> Situation:
+def situation(name: str, observed: Observed, context: DiffContext, *, own: bool = False) -> Situation:
     """The situation of the container called `name` in the plan file; `own` = its own command starts its server."""
-    container = Address(circumstances.node, "container", name)
+    container = Address(context.node, "container", name)
     at_start, containers = observed.at_start, observed.containers
     if isinstance(at_start, ProbeError):
         return Situation(container, unread=f"its repository could not be read: {at_start.text} ({at_start.code})")
@@ -66,9 +66,9 @@ def situation(name: str, observed: Observed, circumstances: Circumstances, *, ow
         files=observed.files.get(name, frozenset()),
         unproven=observed.unproven.get(name, frozenset()),
         own=own,
-        disturbed=circumstances.disturbed.get(container, ""),
+        disturbed=context.disturbed.get(container, ""),
     )
-    live = observed.container(circumstances.plan, name, own=own)
+    live = observed.container(context.plan, name, own=own)
     if live is None or not live.busy:
         return replace(found, down=True)
     found = replace(found, id=live.id, started=live.started, foreign=not live.plan)

@@ -9,7 +9,7 @@ from gpuplan.resources.model.situation import Situation
 from gpuplan.resources.model.wanted import Wanted, lays_all_anew, wanted_from
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import Json, JsonObject
 
 SHORT = 12
@@ -24,10 +24,10 @@ def first_time(wanted: Wanted) -> Iterator[FieldChange]:
         yield FieldChange("override", None, _told(wanted.overlay))
 
 
-def overridden(desired: Desired, wanted: Wanted, mark: str, circumstances: Circumstances) -> Iterator[FieldChange]:
+def overridden(desired: Desired, wanted: Wanted, mark: str, context: DiffContext) -> Iterator[FieldChange]:
     """What is laid over a model's config, where the server has not that in force; `mark` is what it says it has."""
     if mark != wanted.content:
-        recorded = circumstances.record.resources.get(desired.address)
+        recorded = context.record.resources.get(desired.address)
         before = wanted_from(recorded.spec) if recorded else None
         known = _told(before.overlay) if before is not None and before.content == mark else mark[:SHORT]
         yield FieldChange("override", known if mark else None, _told(wanted.overlay) if wanted.overlay else None)
@@ -59,7 +59,7 @@ def versions_gone(wanted: Wanted, found: Situation) -> Sequence[str]:
     return (f"{where}: who asks for {whom} by number is refused, {rest}",)
 
 
-def override_gap(desired: Desired, wanted: Wanted, found: Situation, circumstances: Circumstances) -> Sequence[str]:
+def override_gap(desired: Desired, wanted: Wanted, found: Situation, context: DiffContext) -> Sequence[str]:
     """Why a model has to be unloaded before it is loaded: an override is lifted by nothing else.
 
     One that states every field of the override in force needs no gap: nothing of that can remain.
@@ -69,10 +69,10 @@ def override_gap(desired: Desired, wanted: Wanted, found: Situation, circumstanc
         return ()
     mark = server.contents.get(wanted.model) or ""
     if not wanted.repository:
-        return _gap(wanted, found) if loaded_by_hand(wanted, server) and not _new_files(wanted, circumstances) else ()
+        return _gap(wanted, found) if loaded_by_hand(wanted, server) and not _new_files(wanted, context) else ()
     if not mark or mark == wanted.content:
         return ()
-    recorded = circumstances.record.resources.get(desired.address)
+    recorded = context.record.resources.get(desired.address)
     before = wanted_from(recorded.spec) if recorded else None
     if before is not None and before.content == mark and lays_all_anew(wanted.overlay, before.overlay):
         return ()
@@ -92,9 +92,9 @@ def _gap(wanted: Wanted, found: Situation) -> Sequence[str]:
     return (f"model {wanted.model} on {found.container.name} stops serving until it is loaded again",)
 
 
-def _new_files(wanted: Wanted, circumstances: Circumstances) -> bool:
-    files = Address(circumstances.node, "repository", wanted.container).part(wanted.model)
-    return any(disturbed.covers(files) for disturbed in circumstances.disturbed)
+def _new_files(wanted: Wanted, context: DiffContext) -> bool:
+    files = Address(context.node, "repository", wanted.container).part(wanted.model)
+    return any(disturbed.covers(files) for disturbed in context.disturbed)
 
 
 def override_lost(wanted: Wanted, server: Server) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gpuplan.resources.model.steps import load
 from gpuplan.resources.model.wanted import Wanted, wanted_from
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 
 Changes = Mapping[Address, Change]
 
@@ -22,18 +22,18 @@ def with_restarts(
     desired: Sequence[Desired],
     servers: Mapping[str, Situation],
     observed: Observed,
-    circumstances: Circumstances,
+    context: DiffContext,
 ) -> dict[Address, Change]:
     """The same changes, with a restart of each container where only that makes room, and each load told of unloads."""
     found = dict(changes)
     for name, server in servers.items():
-        home = Address(circumstances.node, "model", name)
+        home = Address(context.node, "model", name)
         here = {each.address: each for each in desired if home.covers(each.address)}
         if server.server is None or server.disturbed or not here:
             continue
         gone = [each.address.name.partition("/")[2] for each in _leaving(home, changes)]
         found = {address: _told(each, gone) if home.covers(address) else each for address, each in found.items()}
-        for turnover in _turnovers(home, here, server, observed, changes, circumstances):
+        for turnover in _turnovers(home, here, server, observed, changes, context):
             if (change := restart(home, server, turnover)) is not None:
                 root = found.get(home)
                 merged = change if root is None else replace(change, reasons=(*root.reasons, *change.reasons))
@@ -48,7 +48,7 @@ def _turnovers(
     server: Situation,
     observed: Observed,
     changes: Changes,
-    circumstances: Circumstances,
+    context: DiffContext,
 ) -> Iterator[Turnover]:
     """One for each GPU of the server whose memory is known."""
     wanted = {address: wanted_from(each.spec) for address, each in here.items()}
@@ -58,11 +58,9 @@ def _turnovers(
     ready = {address: bool(server.server.ready(each.model)) for address, each in wanted.items()}
     loads = {each.model: each for address, each in wanted.items() if address in changes and not ready[address]}
     stays = {each.model: each for address, each in wanted.items() if ready[address]}
-    leaves = {
-        each.address.name.partition("/")[2]: _before(each.address, circumstances) for each in _leaving(home, changes)
-    }
+    leaves = {each.address.name.partition("/")[2]: _before(each.address, context) for each in _leaving(home, changes)}
     for number, device in enumerate(budget.devices):
-        room = observed.memory.of(device, None, circumstances)
+        room = observed.memory.of(device, None, context)
         if room is not None and all(each.budget for each in (*loads.values(), *stays.values())):
             yield Turnover(number, device, room, loads, stays, leaves)
 
@@ -76,8 +74,8 @@ def _leaving(home: Address, changes: Changes) -> list[Change]:
     ]
 
 
-def _before(address: Address, circumstances: Circumstances) -> Wanted | None:
-    recorded = circumstances.record.resources.get(address)
+def _before(address: Address, context: DiffContext) -> Wanted | None:
+    recorded = context.record.resources.get(address)
     return wanted_from(recorded.spec) if recorded else None
 
 

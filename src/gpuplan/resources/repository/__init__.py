@@ -3,14 +3,14 @@
 A difference is never more than this: a file on the node has another content than the plan file's sources give.
 """
 
-from gpuplan.resources.kind import Room
+from gpuplan.resources.kind import Kind
 from gpuplan.resources.repository.apply import apply
+from gpuplan.resources.repository.desired import spec
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
 from gpuplan.resources.repository.space import foresee
-from gpuplan.resources.repository.spec import spec
 from gpuplan.resources.repository.wanted import with_former
 
-ROOM = Room("repository", ("repository",), spec, read, diff, apply, foresee=foresee, went_back=with_former)
+REPOSITORY = Kind("repository", ("repository",), spec, read, diff, apply, foresee=foresee, went_back=with_former)
 
 __all__ = ["ROOM"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO
 
-from gpuplan.resources.kind import Hands, Memory
+from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.resources.repository.read import Observed, read
 from gpuplan.resources.repository.space import Need, no_room, require_room, room
 from gpuplan.resources.repository.wanted import WantedFile, WantedModel, wanted_model
@@ -23,8 +23,8 @@ from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
 class Progress:
     """How much of what is sent is on the node; heard of from several threads."""
 
-    def __init__(self, hands: Hands, text: str, total: int) -> None:
-        self._hands = hands
+    def __init__(self, context: ApplyContext, text: str, total: int) -> None:
+        self._hands = context
         self._text = text
         self._total = total
         self._done = 0
@@ -37,7 +37,7 @@ class Progress:
             self._hands.progress(self._text, self._done, self._total)
 
 
-def apply(step: Step, hands: Hands) -> Memory:
+def apply(step: Step, context: ApplyContext) -> Memory:
     """Do one step of a repository.
 
     Raises:
@@ -46,93 +46,94 @@ def apply(step: Step, hands: Hands) -> Memory:
     """
     container = str(step.arguments["container"])
     if step.verb is Verb.CREATE:
-        hands.agent("repository.prepare", plan=hands.plan, container=container)
-        _require(container in _look(hands).repositories, step, "the repository is not there")
+        context.agent("repository.prepare", plan=context.plan, container=container)
+        _require(container in _look(context).repositories, step, "the repository is not there")
         return ()
     if step.verb is Verb.UPDATE:
-        _switch(step, hands, container, str(step.arguments["model"]))
+        _switch(step, context, container, str(step.arguments["model"]))
     else:
-        _remove(step, hands, container, step.arguments["model"])
-        hands.agent("blob.collect")
+        _remove(step, context, container, step.arguments["model"])
+        context.agent("blob.collect")
     return ()
 
 
-def _switch(step: Step, hands: Hands, container: str, model: str) -> None:
+def _switch(step: Step, context: ApplyContext, container: str, model: str) -> None:
     wanted = wanted_model(step.arguments)
-    _bring(step, hands, wanted)
-    hands.agent("repository.prepare", plan=hands.plan, container=container)
-    hands.agent(
+    _bring(step, context, wanted)
+    context.agent("repository.prepare", plan=context.plan, container=container)
+    context.agent(
         "repository.switch",
-        plan=hands.plan,
+        plan=context.plan,
         container=container,
         model=model,
         content=wanted.content,
         files={path: file.sha256 for path, file in wanted.files.items()},
     )
-    found = _look(hands).repositories.get(container, {}).get(model, {})
+    found = _look(context).repositories.get(container, {}).get(model, {})
     same = {path: file.sha256 for path, file in found.items()} == {p: file.sha256 for p, file in wanted.files.items()}
     _require(same, step, f"the files of {model} on the node are not those that were brought")
 
 
-def _remove(step: Step, hands: Hands, container: str, model: object) -> None:
-    hands.agent("repository.remove", plan=hands.plan, container=container, model=model)
-    found = _look(hands).repositories
+def _remove(step: Step, context: ApplyContext, container: str, model: object) -> None:
+    context.agent("repository.remove", plan=context.plan, container=container, model=model)
+    found = _look(context).repositories
     if model is None:
         _require(container not in found, step, "the repository is still there")
     else:
         _require(model not in found.get(container, {}), step, f"the files of {model} are still there")
 
 
-def _bring(step: Step, hands: Hands, wanted: WantedModel) -> None:
+def _bring(step: Step, context: ApplyContext, wanted: WantedModel) -> None:
     """Send each content that the node does not have; two files of one content are sent once."""
     by_digest = {file.sha256: file for file in wanted.files.values() if file.sha256}
-    missing = hands.missing(list(by_digest))
+    missing = context.missing(list(by_digest))
     files = [by_digest[digest] for digest in missing]
     total = sum(file.size for file in files)
     arrived = sum(min(there, by_digest[digest].size) for digest, there in missing.items())
-    hands.say(f"{len(files)} of {len(by_digest)} contents are new to the node ({total:,} bytes)")
+    context.say(f"{len(files)} of {len(by_digest)} contents are new to the node ({total:,} bytes)")
     if arrived:
-        hands.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
-    require_room(step, hands)
+        context.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
+    require_room(step, context)
     doing = f"sending {step.arguments['model']}{' from where it was cut off' if arrived else ''}"
-    progress = Progress(hands, doing, total)
+    progress = Progress(context, doing, total)
     try:
-        hands.send([Content(file.sha256, file.size, partial(_opened, step, hands, file)) for file in files], progress)
+        contents = [Content(file.sha256, file.size, partial(_opened, step, context, file)) for file in files]
+        context.send(contents, progress)
     except Refused as refusal:
         if refusal.code == "disk_full":
-            raise Problem(no_room(str(step.address), Need(total - arrived, len(files)), room(hands))) from refusal
-        changed = [file for file in files if refusal.code == "corrupt" and _digest(step, hands, file) != file.sha256]
+            raise Problem(no_room(str(step.address), Need(total - arrived, len(files)), room(context))) from refusal
+        changed = [file for file in files if refusal.code == "corrupt" and _digest(step, context, file) != file.sha256]
         if changed:
             raise Problem([_changed(step, file) for file in changed]) from refusal
         raise
 
 
 @contextmanager
-def _opened(step: Step, hands: Hands, file: WantedFile) -> Iterator[BinaryIO]:
+def _opened(step: Step, context: ApplyContext, file: WantedFile) -> Iterator[BinaryIO]:
     """The content of a file; raises Problem where it has another size than was planned."""
     if file.text is not None:
         yield io.BytesIO(file.text.encode("utf-8"))
         return
-    with hands.source(file.origin or "") as content:
+    with context.source(file.origin or "") as content:
         if content.seek(0, os.SEEK_END) != file.size:
             raise Problem(_changed(step, file))
         content.seek(0)
         yield content
 
 
-def _digest(step: Step, hands: Hands, file: WantedFile) -> str:
-    with _opened(step, hands, file) as content:
+def _digest(step: Step, context: ApplyContext, file: WantedFile) -> str:
+    with _opened(step, context, file) as content:
         found = hashlib.sha256()
         for piece in iter(lambda: content.read(1 << 20), b""):
             found.update(piece)
         return found.hexdigest()
 
 
-def _look(hands: Hands) -> Observed:
-    observed = read(hands.look("repository"))
+def _look(context: ApplyContext) -> Observed:
+    observed = read(context.look("repository"))
     if observed.error is not None:
         detail = f"What was done could not be verified: {observed.error.text} ({observed.error.code})."
-        raise Problem(Diagnostic("The second look failed", detail, "Run gpuplan plan again.", address=hands.node))
+        raise Problem(Diagnostic("The second look failed", detail, "Run gpuplan plan again.", address=context.node))
     return observed
 
 

@@ -12,17 +12,17 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Record
-from gpuplan.types.resource import Circumstances, Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.value import Json, JsonObject, digest
 
 Files = Mapping[str, FoundFile]
 
 
-def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Comparison:
+def diff(desired: Sequence[Desired], observed: Observed, context: DiffContext) -> Comparison:
     """Every wanted repository, and every one of this plan file that is no longer wanted."""
     if observed.error is not None:
-        known = {each.address for each in desired} | set(_recorded(circumstances.record))
+        known = {each.address for each in desired} | set(_recorded(context.record))
         return Comparison(unknown=tuple(_unknown(address, observed.error) for address in sorted(known)))
     changes: list[Change] = []
     unknown: list[Unknown] = []
@@ -34,15 +34,13 @@ def diff(desired: Sequence[Desired], observed: Observed, circumstances: Circumst
             _unread(each.address.part(model), unread[model])
             for model in sorted({*unread} & {*wanted_models(each.spec)})
         )
-        config = _recorded_configs(circumstances.record, each.address)
+        config = _recorded_configs(context.record, each.address)
         change = _created(each) if found is None else _updated(each, found, set(unread), config)
         changes.extend([change] if change else [])
     wanted = {each.address.name for each in desired}
     dropped = [name for name in observed.repositories if name not in wanted]
-    changes.extend(
-        _deleted(Address(circumstances.node, "repository", name), observed.repositories[name]) for name in dropped
-    )
-    rests_on = _rests_on(desired, observed, circumstances)
+    changes.extend(_deleted(Address(context.node, "repository", name), observed.repositories[name]) for name in dropped)
+    rests_on = _rests_on(desired, observed, context)
     return Comparison(changes=tuple(changes), unknown=tuple(unknown), rests_on=rests_on)
 
 
@@ -141,9 +139,9 @@ def _recorded_configs(record: Record, address: Address) -> Mapping[str, WantedFi
     return {name: model.files[CONFIG] for name, model in models.items() if CONFIG in model.files}
 
 
-def _rests_on(desired: Sequence[Desired], observed: Observed, circumstances: Circumstances) -> Mapping[Address, str]:
+def _rests_on(desired: Sequence[Desired], observed: Observed, context: DiffContext) -> Mapping[Address, str]:
     names = sorted({each.address.name for each in desired} | set(observed.repositories))
-    return {Address(circumstances.node, "repository", name): digest(_contents(observed, name)) for name in names}
+    return {Address(context.node, "repository", name): digest(_contents(observed, name)) for name in names}
 
 
 def _contents(observed: Observed, name: str) -> JsonObject | None:

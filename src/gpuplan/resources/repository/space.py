@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpuplan.resources.kind import Hands
+from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.repository.wanted import WantedFile, wanted_model
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Problem
@@ -24,7 +24,7 @@ class Need:
     inodes: int
 
 
-def foresee(steps: Sequence[Step], hands: Hands) -> None:
+def foresee(steps: Sequence[Step], context: ApplyContext) -> None:
     """Before the first step of a node: is there room for what all of them bring?
 
     What they take away makes none: it serves until the new files are there, and goes last.
@@ -35,21 +35,21 @@ def foresee(steps: Sequence[Step], hands: Hands) -> None:
     switches = [step for step in steps if step.verb is Verb.UPDATE]
     if not switches:
         return
-    need, free = _need(switches, hands), room(hands)
+    need, free = _need(switches, context), room(context)
     if free is not None and _exceeds(need, free):
-        raise Problem(no_room(hands.node, need, free, goes=len(switches) < len(steps)))
+        raise Problem(no_room(context.node, need, free, goes=len(switches) < len(steps)))
 
 
-def require_room(step: Step, hands: Hands) -> None:
+def require_room(step: Step, context: ApplyContext) -> None:
     """The same for one step, at its time; raises Problem."""
-    need, free = _need([step], hands), room(hands)
+    need, free = _need([step], context), room(context)
     if free is not None and _exceeds(need, free):
         raise Problem(no_room(str(step.address), need, free))
 
 
-def room(hands: Hands) -> Need | None:
+def room(context: ApplyContext) -> Need | None:
     """What is free where the node keeps model files; None where it does not say."""
-    probe = hands.look("host").probe("host")
+    probe = context.look("host").probe("host")
     if probe.error is not None:
         return None
     disk = as_object(as_object(probe.value).get("disk") or {})
@@ -73,13 +73,13 @@ def no_room(address: str, need: Need, free: Need | None, *, goes: bool = False) 
     return Diagnostic("The node has no room for the model files", detail, fix, address=address)
 
 
-def _need(switches: Sequence[Step], hands: Hands) -> Need:
+def _need(switches: Sequence[Step], context: ApplyContext) -> Need:
     """What is not there yet of all files, each content once, and the directories of each model."""
     models = [wanted_model(step.arguments) for step in switches]
     files: dict[str, WantedFile] = {
         file.sha256: file for model in models for file in model.files.values() if file.sha256
     }
-    missing = hands.missing(list(files))
+    missing = context.missing(list(files))
     directories = sum(len({str(PurePosixPath(path).parent) for path in model.files}) + 2 for model in models)
     taken = sum(_blocks(files[digest].size - arrived) for digest, arrived in missing.items())
     return Need(taken, len(missing) + directories)
