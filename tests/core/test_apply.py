@@ -15,6 +15,7 @@ from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status
 from gpuplan.types.resource import Desired
 from gpuplan.types.snapshot import Snapshot
+from tests.conftest import CutOffs
 
 from .conftest import CACHE, PART, World
 
@@ -49,10 +50,11 @@ def test_a_destroy_leaves_the_node_as_it_was_found(world: World) -> None:
     assert gpu.fields[0].before == "disabled"
 
 
-def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(make_world: Callable[[], World]) -> None:
-    cut = 0
-    while True:
-        cut += 1
+@pytest.mark.faults
+def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(
+    make_world: Callable[[], World], cut_offs: CutOffs
+) -> None:
+    for cut in cut_offs(1):
         world = make_world()
         world.edit(CACHE, "")
         world.nodes({"n1": {"faults": f"[{{ drop_after: {cut} }}]"}})

@@ -1,6 +1,6 @@
 """Docker containers: what the plan states of them, compared field by field, and the images that they need."""
 
-from gpuplan.resources.container.apply.apply import apply
+from gpuplan.resources.container.apply.apply import apply_step
 from gpuplan.resources.container.cdi import KIND as CDI
 from gpuplan.resources.container.desired import containers
 from gpuplan.resources.container.diff import diff
@@ -15,7 +15,7 @@ CONTAINER = Kind(
     containers,
     read,
     diff,
-    apply,
+    apply_step,
     also=(KIND, CDI),
     asks=lambda desired: asked([each for each in desired if each.address.kind == "container"]),
 )
