@@ -167,7 +167,7 @@ def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monke
     else:
         world.edit("LOG: info", "LOG: debug")
         world.edit("left: 3g.40gb", "left: 4g.40gb")
-    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(DEADLINES, 0.3))
     world.nodes({"n1": {"faults": f"[{{ hang: {probe} }}]"}})
     (node,) = world.plan().nodes
     unread = {"gpu": {"gpu", "container"}, "docker": {"gpu", "container", "model"}, "triton": {"model"}}[probe]
@@ -181,7 +181,7 @@ def test_what_can_be_read_only_at_last_is_no_failure(world: World, monkeypatch: 
     sound = world.inventory.hosts[0]
     code = "class TritonPythonModel:\n    def execute(self, requests): ...\n"
     world.model("part", PART + "max_batch_size: 2", code)
-    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(DEADLINES, 0.3))
     world.nodes({"n1": {"faults": "[{ hang: triton }]"}})
     looks: list[object] = []
     compare = flow_apply.compare

@@ -50,12 +50,6 @@ STORIES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container without a probe counts as ready at once: that it stays up is proved elsewhere."""
-    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
-
-
 @contextmanager
 def node(world: World) -> Iterator[Callable[[str], object]]:
     """The first node: probe → value."""

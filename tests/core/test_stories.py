@@ -122,7 +122,6 @@ def _told(outcome: NodeOutcome) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", STORIES, ids=lambda file: file.stem)
 def test_a_story(file: Path, make_world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
     story = load(file)
     stage = Stage(make_world(), story, monkeypatch)
     for run in story.runs:
