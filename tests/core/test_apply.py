@@ -9,7 +9,7 @@ from gpuplan.core.plan import compare as flow_compare
 from gpuplan.core.plan.compare import unread
 from gpuplan.core.plan.targets import Scope
 from gpuplan.transport.connect import connect
-from gpuplan.transport.session import Question
+from gpuplan.transport.session import DEADLINES, Question
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status
