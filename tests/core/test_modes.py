@@ -10,8 +10,8 @@ import pytest
 
 from gpuplan.core.plan.guards import GUARDS, refusals
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.reboot import reboot
 from gpuplan.simulator.store import Store
+from gpuplan.simulator.tools import reboot
 from gpuplan.types.diagnostic import Exit
 from gpuplan.types.inventory import Host
 from tests.conftest import CutOffs

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,17 +15,82 @@ from gpuplan.agent.failure import Failure
 from gpuplan.agent.world import World
 from gpuplan.simulator import tools
 from gpuplan.simulator.devices import processes
+from gpuplan.simulator.document import text
+from gpuplan.simulator.engine.create import network_of
 from gpuplan.simulator.engine.http import Request
-from gpuplan.simulator.engine.routes import Engine
-from gpuplan.simulator.engine.system import KERNEL
+from gpuplan.simulator.engine.routes import KERNEL, Engine
 from gpuplan.simulator.faults import Faults
-from gpuplan.simulator.listening import listening
-from gpuplan.simulator.machine import Machine
 from gpuplan.simulator.nvml import SimulatedNvml
+from gpuplan.simulator.state import Container, Document, NodeState
 from gpuplan.simulator.store import Store
-from gpuplan.simulator.toolkit import device_access, toolkit
-from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.tools import device_access, toolkit
+from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.serve import Servers
+
+# --- The node's name and where its files are. A path outside the node's own directory, such as /mnt/models, is
+# `disk/mnt/models` in there; a bucket, such as s3://models/prod, is `buckets/s3/models/prod`. ---
+
+_BUCKET = re.compile(r"^(?P<scheme>s3|gs|as)://(?:(?:https?://)?[^/:]+:\d+/)?(?P<rest>.+)$")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One simulated node; only what lies below `root` exists on it."""
+
+    name: str
+    root: Path
+
+    def inside(self, container: Container, path: str) -> Path | None:
+        """The real file or directory behind a path inside the container; None where no mount of the node has it.
+
+        The address of a bucket means the bucket.
+        """
+        if (bucket := _BUCKET.match(path)) is not None:
+            return self._below("buckets", f"{bucket['scheme']}/{bucket['rest']}")
+        mounts = sorted(container.mounts, key=lambda mount: len(text(mount.get("Destination"))), reverse=True)
+        for mount in mounts:
+            destination = text(mount.get("Destination")).rstrip("/")
+            if path == destination or path.startswith(f"{destination}/"):
+                return self.file(text(mount.get("Source")) + path[len(destination) :])
+        return None
+
+    def file(self, path: str) -> Path | None:
+        """A path of the node; None where it lies outside the node's root, links followed."""
+        real = Path(path).resolve()
+        if real.is_relative_to(self.root.resolve()):
+            return real
+        leads_out = ".." in Path(path).parts or Path(path).is_relative_to(self.root)
+        return None if leads_out else self._below("disk", path)
+
+    def _below(self, directory: str, path: str) -> Path | None:
+        top = self.root.resolve() / directory
+        real = (top / path.lstrip("/")).resolve()
+        return real if real.is_relative_to(top) else None
+
+
+# --- Listening ports: the engine's proxies, servers on the node's own network, and other programs ---
+
+_SSHD, _PROXY = 600, 700
+"""Process ids of what every node has, and nobody looks at."""
+
+
+def listening(state: NodeState) -> Iterator[Document]:
+    """As the agent tells it of a real node."""
+    for container in state.containers.values():
+        for port in container.ports:
+            protocol = port.inside.partition("/")[2]
+            yield _told(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
+        server = state.servers.get(container.id)
+        if container.running and server is not None and network_of(container) == "host":
+            yield _told("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+    yield _told("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - told, not bound
+    for stranger in state.listeners:
+        yield _told("tcp", stranger.address, stranger.port, stranger.pid, stranger.name, None)
+
+
+def _told(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
+    return {"protocol": protocol, "address": address, "port": port, "pid": pid, "name": name, "container": container}
+
 
 _PYTHON = "3.11.2"
 _MODULES = ["br_netfilter", "bridge", "nvidia", "nvidia_modeset", "nvidia_uvm", "overlay", "veth"]

@@ -1,19 +1,135 @@
-"""Requests about containers and what runs in them."""
+"""A container's output, as `GET /containers/ID/logs` gives it."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from functools import partial
 
-from gpuplan.simulator.document import mapping, number, text
-from gpuplan.simulator.engine import execution, lifecycle
+from gpuplan.simulator.document import mapping, number, text, texts
+from gpuplan.simulator.engine import lifecycle
 from gpuplan.simulator.engine.create import NAME, claim, create
-from gpuplan.simulator.engine.daemon import Daemon, Route, changing, reading, route
-from gpuplan.simulator.engine.filters import containers as filtered
-from gpuplan.simulator.engine.find import find_container
-from gpuplan.simulator.engine.http import EngineError, Request, Response, answer, nothing
+from gpuplan.simulator.engine.http import (
+    Daemon,
+    EngineError,
+    Request,
+    Response,
+    Route,
+    answer,
+    changing,
+    frame,
+    nothing,
+    reading,
+    route,
+)
 from gpuplan.simulator.engine.inspect import inspect, listed
-from gpuplan.simulator.engine.logs import logs
-from gpuplan.simulator.state import NodeState
+from gpuplan.simulator.engine.lookup import containers as filtered
+from gpuplan.simulator.engine.lookup import find_container, image_by_id
+from gpuplan.simulator.engine.programs import ON_MEMORY, on_memory
+from gpuplan.simulator.state import Container, Document, Execution, NodeState, stamp
+
+
+def logs(container: Container, request: Request) -> Response:
+    """The lines that the request asks for, multiplexed unless the container has a terminal."""
+    wanted = [channel for channel, name in ((1, "stdout"), (2, "stderr")) if request.flag(name)]
+    if not wanted:
+        raise EngineError(400, "Bad parameters: you must choose at least one stream")
+    since = float(request.query.get("since") or 0)
+    lines = [line for line in container.log if line.stream in wanted and line.at >= since]
+    tail = request.query.get("tail", "all")
+    if tail.isdigit():
+        lines = lines[len(lines) - min(len(lines), int(tail)) :]
+    shown = [
+        (line.stream, f"{stamp(line.at)} {line.text}" if request.flag("timestamps") else line.text) for line in lines
+    ]
+    if container.config.get("Tty"):
+        return Response(body="".join(f"{text}\r\n" for _, text in shown).encode(), kind="application/octet-stream")
+    body = b"".join(frame(channel, f"{text}\n") for channel, text in shown)
+    return Response(body=body, kind="application/vnd.docker.multiplexed-stream")
+
+
+# --- docker exec: shells exit with the code they are given, every other known command succeeds silently ---
+
+_EXIT = re.compile(r"\bexit (\d+)")
+_NOT_FOUND = 126
+_NO_DRIVER = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory\n"
+
+
+def new_execution(state: NodeState, container: Container, body: Document) -> Execution:
+    """A new exec in a running container."""
+    if not container.running:
+        raise EngineError(409, f"Container {container.id} is not running")
+    command = texts(body.get("Cmd"))
+    if not command:
+        raise EngineError(400, "No exec command specified")
+    reads = body.get("AttachStdin") is True
+    identity = hashlib.sha256(f"{container.id} exec {state.count()}".encode()).hexdigest()
+    state.executions[identity] = Execution(identity, container.id, command, reads=reads)
+    return state.executions[identity]
+
+
+def start_execution(state: NodeState, execution: Execution, given: bytes = b"") -> bytes:
+    """Run it on what was written to its input; returns its output as frames."""
+    container = state.containers[execution.container]
+    image = image_by_id(state, container.image)
+    program = execution.command[0].rpartition("/")[2]
+    execution.started = True
+    if image and image.programs is not None and program not in (*image.programs, "test"):
+        execution.exit_code = _NOT_FOUND
+        return frame(
+            1,
+            "OCI runtime exec failed: exec failed: unable to start container process: "
+            f'exec: "{execution.command[0]}": executable file not found in $PATH: unknown\r\n',
+        )
+    if program in ON_MEMORY:
+        execution.exit_code, output = on_memory(container, execution.command, given)
+        return output
+    script = " ".join(execution.command)
+    if program == "python3" and "libcuda" in script:
+        execution.exit_code = 1
+        return frame(2, _NO_DRIVER)
+    told = _EXIT.search(script)
+    execution.exit_code = int(told[1]) if told else int(program == "false")
+    return frame(1, f"{' '.join(execution.command[1:])}\n") if program == "echo" else b""
+
+
+def awaited(execution: Execution) -> int:
+    """Bytes that the program reads before it ends."""
+    count = next((word.removeprefix("count=") for word in execution.command if word.startswith("count=")), "0")
+    return int(count) if execution.reads and execution.command[0] == "dd" and count.isdigit() else 0
+
+
+def find_execution(state: NodeState, identity: str) -> Execution:
+    """The exec of an id."""
+    execution = state.executions.get(identity)
+    if execution is None:
+        raise EngineError(404, f"No such exec instance: {identity}")
+    return execution
+
+
+def inspect_execution(execution: Execution) -> Document:
+    """`GET /exec/ID/json`."""
+    return {
+        "ID": execution.id,
+        "Running": False,
+        "ExitCode": execution.exit_code if execution.started else None,
+        "ProcessConfig": {
+            "tty": False,
+            "entrypoint": execution.command[0],
+            "arguments": execution.command[1:],
+            "privileged": False,
+        },
+        "OpenStdin": False,
+        "OpenStderr": True,
+        "OpenStdout": True,
+        "CanRemove": False,
+        "ContainerID": execution.container,
+        "DetachKeys": "",
+        "Pid": 0,
+    }
+
+
+# Requests about containers and what runs in them.
 
 _TURN = 0.02
 _SWAP = "Memory limit should be smaller than already set memoryswap limit, update the memoryswap at the same time"
@@ -144,21 +260,21 @@ def _wait(daemon: Daemon, _request: Request, name: str) -> Response:
 
 
 def _exec_create(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
-    return answer({"Id": execution.create(state, find_container(state, name), request.json()).id}, 201)
+    return answer({"Id": new_execution(state, find_container(state, name), request.json()).id}, 201)
 
 
 def _exec_start(daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
-    found = execution.find(state, name)
-    if size := execution.awaited(found):
+    execution = find_execution(state, name)
+    if size := awaited(execution):
         return Response(frames=b"", awaited=size, then=partial(_started, daemon, name))
-    output = execution.start(state, found)
+    output = start_execution(state, execution)
     return nothing(200) if mapping(request.json()).get("Detach") else Response(frames=output)
 
 
 def _started(daemon: Daemon, name: str, given: bytes) -> bytes:
     """The output of a program that was waiting for its input."""
     with daemon.store.write() as state:
-        return execution.start(state, execution.find(state, name), given)
+        return start_execution(state, find_execution(state, name), given)
 
 
 def _stats(state: NodeState, _request: Request, name: str) -> object:
@@ -179,7 +295,7 @@ def _logs(daemon: Daemon, request: Request, name: str) -> Response:
 
 
 def _exec_inspect(state: NodeState, _request: Request, name: str) -> object:
-    return execution.inspect(execution.find(state, name))
+    return inspect_execution(find_execution(state, name))
 
 
 _ONE = "/containers/([^/]+)"
