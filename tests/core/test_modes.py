@@ -11,7 +11,7 @@ import pytest
 from gpuplan.core.plan.guards import GUARDS, refusals
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.store import Store
-from gpuplan.simulator.tools import reboot
+from gpuplan.simulator.world import reboot
 from gpuplan.types.diagnostic import Exit
 from gpuplan.types.inventory import Host
 from tests.conftest import CutOffs

@@ -15,7 +15,7 @@ from gpuplan.agent.failure import Failure
 from gpuplan.simulator import tools
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.store import Store
-from gpuplan.simulator.tools import reboot
+from gpuplan.simulator.world import reboot
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.diagnostic import Exit

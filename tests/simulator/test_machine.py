@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.simulator.state import Container
-from gpuplan.simulator.world import Machine
+from gpuplan.simulator.store import Machine
 
 
 def container(*mounts: tuple[str, str]) -> Container:

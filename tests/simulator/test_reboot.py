@@ -6,7 +6,7 @@ import pytest
 
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.simulator.state import Process
-from gpuplan.simulator.tools import reboot
+from gpuplan.simulator.world import reboot
 from gpuplan.transport.session import Question
 from tests.simulator.conftest import Open, host
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from gpuplan.nvidia.boards import BOARDS, Board, find_board
+from gpuplan.nvidia.boards import BOARDS, find_board
 from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.http import KNOWN, known
 from gpuplan.simulator.engine.registry import image_of
@@ -93,14 +93,6 @@ def make_node(name: str, hardware: Document) -> NodeState:
     refresh(state)
     state.images = [image for reference in texts(hardware["images"]) if (image := image_of(reference))]
     return state
-
-
-def board_of(gpu: Gpu) -> Board:
-    """The board of a GPU of the state, which was checked when the node was made."""
-    board = find_board(gpu.board)
-    if board is None:
-        raise KeyError(gpu.board)
-    return board
 
 
 def _gpu(node: str, index: int, model: str) -> Gpu:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from gpuplan.nvidia.boards import Board, find_board
+
 FORMAT = 1
 """Version of the state file; a file of another version is refused."""
 
@@ -300,3 +302,11 @@ def ago(seconds: float) -> str:
         if age >= 2 * size:
             return f"{age // size} {name}"
     return f"{age} seconds" if age > 1 else "Less than a second"
+
+
+def board_of(gpu: Gpu) -> Board:
+    """The board of a GPU of the state, which was checked when the node was made."""
+    board = find_board(gpu.board)
+    if board is None:
+        raise KeyError(gpu.board)
+    return board

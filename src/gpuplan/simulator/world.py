@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,58 +13,17 @@ from gpuplan.agent.failure import Failure
 from gpuplan.agent.world import World
 from gpuplan.simulator import tools
 from gpuplan.simulator.devices import processes
-from gpuplan.simulator.document import text
 from gpuplan.simulator.engine.create import network_of
 from gpuplan.simulator.engine.http import Request
+from gpuplan.simulator.engine.lifecycle import boot
 from gpuplan.simulator.engine.routes import KERNEL, Engine
 from gpuplan.simulator.faults import Faults
 from gpuplan.simulator.nvml import SimulatedNvml
-from gpuplan.simulator.state import Container, Document, NodeState
-from gpuplan.simulator.store import Store
-from gpuplan.simulator.tools import device_access, toolkit
+from gpuplan.simulator.state import Document, NodeState, board_of
+from gpuplan.simulator.store import Machine, Store
+from gpuplan.simulator.tools import device_access, refresh, toolkit
 from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.serve import Servers
-
-# --- The node's name and where its files are. A path outside the node's own directory, such as /mnt/models, is
-# `disk/mnt/models` in there; a bucket, such as s3://models/prod, is `buckets/s3/models/prod`. ---
-
-_BUCKET = re.compile(r"^(?P<scheme>s3|gs|as)://(?:(?:https?://)?[^/:]+:\d+/)?(?P<rest>.+)$")
-
-
-@dataclass(frozen=True)
-class Machine:
-    """One simulated node; only what lies below `root` exists on it."""
-
-    name: str
-    root: Path
-
-    def inside(self, container: Container, path: str) -> Path | None:
-        """The real file or directory behind a path inside the container; None where no mount of the node has it.
-
-        The address of a bucket means the bucket.
-        """
-        if (bucket := _BUCKET.match(path)) is not None:
-            return self._below("buckets", f"{bucket['scheme']}/{bucket['rest']}")
-        mounts = sorted(container.mounts, key=lambda mount: len(text(mount.get("Destination"))), reverse=True)
-        for mount in mounts:
-            destination = text(mount.get("Destination")).rstrip("/")
-            if path == destination or path.startswith(f"{destination}/"):
-                return self.file(text(mount.get("Source")) + path[len(destination) :])
-        return None
-
-    def file(self, path: str) -> Path | None:
-        """A path of the node; None where it lies outside the node's root, links followed."""
-        real = Path(path).resolve()
-        if real.is_relative_to(self.root.resolve()):
-            return real
-        leads_out = ".." in Path(path).parts or Path(path).is_relative_to(self.root)
-        return None if leads_out else self._below("disk", path)
-
-    def _below(self, directory: str, path: str) -> Path | None:
-        top = self.root.resolve() / directory
-        real = (top / path.lstrip("/")).resolve()
-        return real if real.is_relative_to(top) else None
-
 
 # --- Listening ports: the engine's proxies, servers on the node's own network, and other programs ---
 
@@ -196,3 +153,21 @@ class SimulatedWorld(World):
     def _hang(self, probe: str) -> None:
         if probe in self._faults.hang:
             self._closing.wait()
+
+
+def reboot(store: Store, node: str) -> None:
+    """Reboot the node: MIG instances go everywhere, MIG mode stays only where the board keeps it (Ampere), and the
+    engine brings back the containers whose restart policy says so.
+    """
+    with store.write() as state:
+        state.boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/boot/{state.count()}"))
+        state.booted = time.time()
+        state.processes.clear()
+        for service in state.services:
+            service.active = True
+        for gpu in state.gpus:
+            gpu.instances.clear()
+            gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
+            gpu.ecc, gpu.power_limit_mw, gpu.compute_mode = gpu.ecc_pending, 0, 0
+        refresh(state)
+        boot(state, Machine(node, store.root))

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 from gpuplan.simulator.document import mapping, text
 from gpuplan.simulator.state import Document, NodeState
-from gpuplan.simulator.store import Store
-from gpuplan.simulator.world import Machine
+from gpuplan.simulator.store import Machine, Store
 
 
 class EngineError(Exception):

@@ -11,9 +11,9 @@ from gpuplan.simulator.engine.lookup import image_by_id
 from gpuplan.simulator.engine.network import connect, disconnect
 from gpuplan.simulator.engine.programs import program_of
 from gpuplan.simulator.state import Container, NodeState
+from gpuplan.simulator.store import Machine
 from gpuplan.simulator.tools import kind, unresolvable
 from gpuplan.simulator.triton.startup import start_server
-from gpuplan.simulator.world import Machine
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 60.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpuplan.simulator.engine.create import argv
 from gpuplan.simulator.engine.http import EngineError, frame_of
 from gpuplan.simulator.state import Container, Image
-from gpuplan.simulator.world import Machine
+from gpuplan.simulator.store import Machine
 
 _SHELLS = ("sh", "bash", "ash", "dash")
 _PASSES_ON = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "tini", "dumb-init", "env")

@@ -19,8 +19,8 @@ from gpuplan.simulator.engine.http import (
     route,
 )
 from gpuplan.simulator.state import Document, NodeState, stamp
+from gpuplan.simulator.store import Machine
 from gpuplan.simulator.tools import DIRECTORIES, kind
-from gpuplan.simulator.world import Machine
 
 # What the engine says of itself: version and info.
 

@@ -7,7 +7,7 @@ import uuid
 import pynvml
 
 from gpuplan.simulator.devices import processes
-from gpuplan.simulator.hardware import board_of, power_of
+from gpuplan.simulator.hardware import power_of
 from gpuplan.simulator.nvml.lookup import (
     COMPUTE_SLICES,
     Kind,
@@ -23,7 +23,7 @@ from gpuplan.simulator.nvml.lookup import (
     room,
     start_of,
 )
-from gpuplan.simulator.state import Compute, Gpu, Instance
+from gpuplan.simulator.state import Compute, Gpu, Instance, board_of
 from gpuplan.simulator.store import Store
 from gpuplan.simulator.tools import held, reset
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pynvml
 
 from gpuplan.simulator.devices import processes
-from gpuplan.simulator.hardware import board_of
 from gpuplan.simulator.nvml.lookup import (
     Kind,
     Meaning,
@@ -17,6 +16,7 @@ from gpuplan.simulator.nvml.lookup import (
     meaning,
     profile_of,
 )
+from gpuplan.simulator.state import board_of
 from gpuplan.simulator.store import Store
 
 _MIB = 1024 * 1024

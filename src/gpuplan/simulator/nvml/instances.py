@@ -7,7 +7,6 @@ import ctypes
 import pynvml
 
 from gpuplan.nvidia.boards import Profile
-from gpuplan.simulator.hardware import board_of
 from gpuplan.simulator.nvml.lookup import (
     COMPUTE_SLICES,
     Kind,
@@ -23,6 +22,7 @@ from gpuplan.simulator.nvml.lookup import (
     profile_of,
     set_count,
 )
+from gpuplan.simulator.state import board_of
 from gpuplan.simulator.store import Store
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pynvml
 
 from gpuplan.nvidia.boards import Board, Profile
-from gpuplan.simulator.hardware import board_of
-from gpuplan.simulator.state import Compute, Gpu, Instance, NodeState
+from gpuplan.simulator.state import Compute, Gpu, Instance, NodeState, board_of
 
 # --- Opaque handles: the pointer's value encodes what it stands for, and is never followed ---
 

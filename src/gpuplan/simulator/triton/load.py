@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gpuplan.simulator.devices import UnknownDevice, requested
 from gpuplan.simulator.state import Container, Document, NodeState, Served, Server, Version
+from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.describe import served_config
 from gpuplan.simulator.triton.model_files import NeverAnswers, Polled, PollFailed, misfit, poll, refusal
-from gpuplan.simulator.world import Machine
 
 UNLOADING_SECONDS = 0.05
 """How long a model stays UNLOADING; the real Python backend takes 1.2 s."""

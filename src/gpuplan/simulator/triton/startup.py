@@ -9,9 +9,9 @@ from gpuplan.simulator.document import text, texts
 from gpuplan.simulator.engine.lookup import image_by_id
 from gpuplan.simulator.engine.registry import TRITON
 from gpuplan.simulator.state import Container, NodeState, Server
+from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.load import LoadFailed, Serving, load
 from gpuplan.simulator.triton.model_files import NeverAnswers
-from gpuplan.simulator.world import Machine
 from gpuplan.triton.releases import Release, flags, object_to, rejects, release_of
 
 # The command line of `tritonserver`, as its parser reads it.
