@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpuplan.simulator.document import items, mapping, text
 from gpuplan.simulator.state import Document
 from gpuplan.simulator.triton.describe import full
-from gpuplan.triton.model_config import Unparsable, empty, from_json, parse
+from gpuplan.triton.model_config import ConfigSyntaxError, empty, from_json, parse
 
 if TYPE_CHECKING:
     from gpuplan.simulator.state import Document
@@ -94,7 +94,7 @@ def poll(directory: Path, shown: str, auto_complete: bool, release: str, overrid
 def _given(override: str) -> object:
     try:
         return from_json(json.loads(override))
-    except (Unparsable, ValueError) as error:
+    except (ConfigSyntaxError, ValueError) as error:
         raise PollFailed(f"Invalid config override: {error}") from None
 
 
@@ -105,7 +105,7 @@ def _config(file: Path, shown: str, auto_complete: bool) -> object:
         raise PollFailed(f"failed to open text file for read {shown}: No such file or directory")
     try:
         return parse(file.read_text("utf-8"))
-    except (Unparsable, UnicodeDecodeError) as error:
+    except (ConfigSyntaxError, UnicodeDecodeError) as error:
         raise PollFailed(f"failed to read text proto from {shown}: {error}") from None
 
 

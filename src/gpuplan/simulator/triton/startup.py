@@ -12,7 +12,7 @@ from gpuplan.simulator.state import Container, NodeState, Server
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.load import LoadFailed, Serving, load
 from gpuplan.simulator.triton.model_files import NeverAnswers
-from gpuplan.triton.releases import Release, flags, object_to, rejects, release_of
+from gpuplan.triton.releases import TritonRelease, flag_error, flags, rejects, release_of
 
 # The command line of `tritonserver`, as its parser reads it.
 
@@ -48,7 +48,7 @@ class Options:
         return self.values.get("load-model", [])
 
 
-def parse_options(words: Sequence[str], release: Release | None) -> Options:
+def parse_options(words: Sequence[str], release: TritonRelease | None) -> Options:
     """Read the command line.
 
     Raises:
@@ -61,7 +61,7 @@ def parse_options(words: Sequence[str], release: Release | None) -> Options:
         if not word.startswith("--"):
             raise BadOption(f"Unrecognized option. Use '--help'. Got {word}")
         name, equals, value = word[2:].partition("=")
-        objection = object_to(name, release)
+        objection = flag_error(name, release)
         if objection and objection.fatal:
             raise BadOption(f"tritonserver: unrecognized option '{word}'")
         takes = flags()[name].takes
@@ -117,7 +117,7 @@ def start_server(state: NodeState, container: Container, machine: Machine, words
 
 
 def _server(
-    state: NodeState, container: Container, machine: Machine, options: Options, release: Release | None
+    state: NodeState, container: Container, machine: Machine, options: Options, release: TritonRelease | None
 ) -> Server:
     for path in options.repositories:
         real = machine.inside(container, path)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from gpuplan.planfile.sources.directory import check_directory
-from gpuplan.triton.lint import CHECKS, Server
+from gpuplan.triton.lint import CHECKS, TargetServer
 from gpuplan.triton.lint.check import Effect
 from gpuplan.types.diagnostic import Diagnostic
-from tests.checks.case import HANGS, LOADS, Case, cases, outcome, told
-from tests.checks.corpus import corpus
-from tests.checks.mutations import mutations
-from tests.checks.real import Answer, RealTriton
-from tests.checks.tree import write
 from tests.lab.fixtures import Lab
+from tests.triton.lint.case import HANGS, LOADS, Case, cases, outcome, told
+from tests.triton.lint.corpus import corpus
+from tests.triton.lint.mutations import mutations
+from tests.triton.lint.real import Answer, RealTriton
+from tests.triton.lint.tree import write
 
 pytestmark = pytest.mark.lab
 REAL = [case for case in cases() if case.real]
@@ -60,7 +60,7 @@ def test_checks_and_server_agree_on_a_corpus(lab: Lab, started: list[RealTriton]
     server = RealTriton(lab, "checks", (f"--{flag}",))
     started.append(server)
     assert server.live()
-    ours = Server(release="24.10", gpus=(), flags={flag: ("true",)})
+    ours = TargetServer(release="24.10", gpus=(), flags={flag: ("true",)})
     loaded, disagreements = 0, []
     for sample in samples(size):
         folder = tmp_path / sample.name

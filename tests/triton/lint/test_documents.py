@@ -10,7 +10,7 @@ import pytest
 from gpuplan.triton.lint import CHECKS, Check
 from gpuplan.types.diagnostic import Severity
 
-TEXT = (Path(__file__).parents[2] / "docs/checks.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[3] / "docs/checks.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.* \| .*) \|$", TEXT, re.MULTILINE))
 
 

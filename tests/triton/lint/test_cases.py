@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.triton.lint import CHECKS
-from tests.checks.case import LOADS, REFUSES, Case, cases, outcome, told
+from tests.triton.lint.case import LOADS, REFUSES, Case, cases, outcome, told
 
 ALL = cases()
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.checks.case import DIES, HANGS, LOADS, REFUSES
-from tests.checks.tree import write
 from tests.lab.fixtures import Lab
 from tests.lab.place import TRITON
+from tests.triton.lint.case import DIES, HANGS, LOADS, REFUSES
+from tests.triton.lint.tree import write
 
 NODE = "gpu-a1"
 PATIENCE = 20.0

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from gpuplan.triton import model_config
-from tests.checks.corpus import ANSWERS, Sample
+from tests.triton.lint.corpus import ANSWERS, Sample
 
 RIGHT = """backend: "python" max_batch_size: 8
 input [ { name: "IA" data_type: TYPE_FP32 dims: [ 4 ] }, { name: "IB" data_type: TYPE_INT32 dims: [ -1 ] } ]

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from gpuplan.planfile.sources.directory import Checked, check_directory
-from gpuplan.triton.lint import CHECKS, Device, Effect, Server
+from gpuplan.triton.lint import CHECKS, Effect, TargetServer, VisibleGpu
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
-from tests.checks.tree import write
 from tests.resources.told import checked
+from tests.triton.lint.tree import write
 
 CASES = Path(__file__).parent / "cases"
 IO = (
@@ -32,7 +32,7 @@ class Case:
     name: str
     about: str
     files: Mapping[str, Any]
-    server: Server
+    server: TargetServer
     flags: tuple[str, ...]
     load: str
     found: tuple[str, ...]
@@ -100,7 +100,7 @@ def _text(content: Any) -> Any:
     return content.replace("@io", IO).replace("@python", PYTHON)
 
 
-def _server(stated: Mapping[str, Any]) -> tuple[Server, tuple[str, ...]]:
+def _server(stated: Mapping[str, Any]) -> tuple[TargetServer, tuple[str, ...]]:
     image = str(stated.get("image", "24.10"))
     full = image if ":" in image else f"nvcr.io/nvidia/tritonserver:{image}-py3"
     given = stated.get("flags")
@@ -109,7 +109,7 @@ def _server(stated: Mapping[str, Any]) -> tuple[Server, tuple[str, ...]]:
         name, _, value = text.partition("=")
         flags[name] = (*flags.get(name, ()), value or "true")
     gpus = stated.get("gpus")
-    server = Server(
+    server = TargetServer(
         release=full.rpartition(":")[2][:5],
         image=full,
         gpus=None if gpus is None else tuple(_device(each) for each in gpus),
@@ -119,6 +119,6 @@ def _server(stated: Mapping[str, Any]) -> tuple[Server, tuple[str, ...]]:
     return server, tuple(f"--{text}" for text in given or ())
 
 
-def _device(text: str) -> Device:
+def _device(text: str) -> VisibleGpu:
     name, _, capability = text.partition("=")
-    return Device(name, capability)
+    return VisibleGpu(name, capability)

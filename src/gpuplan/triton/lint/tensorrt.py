@@ -11,8 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.triton.lint.check import Check, Effect, Family, Findings
-from gpuplan.triton.lint.repository import Repository, Server, Subject, objects, text
+from gpuplan.triton.lint.check import (
+    Check,
+    CheckGroup,
+    Effect,
+    Findings,
+    LintedModel,
+    LintedRepository,
+    TargetServer,
+    objects,
+    text,
+)
 from gpuplan.triton.releases import tensorrt_of
 from gpuplan.types.diagnostic import Location, Severity
 from gpuplan.types.value import JsonObject
@@ -42,38 +51,38 @@ class Built:
     """True where it was built to run with later versions, too."""
 
 
-def _plans(subject: Subject, repository: Repository) -> Findings:
-    if subject.backend != "tensorrt":
+def _plans(model: LintedModel, repository: LintedRepository) -> Findings:
+    if model.backend != "tensorrt":
         return
     server = repository.server
-    for version in subject.wanted:
-        for name in _names(subject, server):
+    for version in model.wanted:
+        for name in _names(model, server):
             path = f"{version}/{name}"
-            if path not in subject.files:
+            if path not in model.files:
                 continue
-            where = Location(str(subject.root / path))
-            head = _head(subject.files[path])
+            where = Location(str(model.root / path))
+            head = _head(model.files[path])
             if why := _no_plan(head):
-                yield PLAN.at(where, f"{path} of {subject.name} {why}.", "Bring the plan that trtexec wrote.")
+                yield PLAN.at(where, f"{path} of {model.name} {why}.", "Bring the plan that trtexec wrote.")
                 continue
-            beside, fault = _beside(subject, path)
+            beside, fault = _beside(model, path)
             if fault:
                 yield SIDECAR.at(
                     Location(f"{where.file}.json"), f"{path}.json {fault}.", "docs/checks.md has its form."
                 )
             built = _built(head, beside)
-            yield from _version(subject, path, where, built, server)
-            yield from _capability(subject, path, where, built, server)
+            yield from _version(model, path, where, built, server)
+            yield from _capability(model, path, where, built, server)
 
 
-def _names(subject: Subject, server: Server) -> Iterator[str]:
+def _names(model: LintedModel, server: TargetServer) -> Iterator[str]:
     """The plans that will be loaded: by the capability of the GPUs, where the config tells them apart."""
-    by_capability = objects(subject.config, "cc_model_filenames")
+    by_capability = objects(model.config, "cc_model_filenames")
     known = [device.capability for device in server.gpus or () if device.capability in by_capability]
     if known:
         yield from dict.fromkeys(text(by_capability[each]) for each in known)
     elif not by_capability:
-        yield from subject.model_files
+        yield from model.model_files
 
 
 def _head(file: Path) -> bytes:
@@ -95,9 +104,9 @@ def _no_plan(head: bytes) -> str:
     return "" if len(head) == HEADER else "is shorter than the header of a plan"
 
 
-def _beside(subject: Subject, path: str) -> tuple[JsonObject, str]:
+def _beside(model: LintedModel, path: str) -> tuple[JsonObject, str]:
     """What lies beside a plan, and why it cannot be read."""
-    file = subject.files.get(f"{path}.json")
+    file = model.files.get(f"{path}.json")
     if file is None:
         return {}, ""
     try:
@@ -123,7 +132,7 @@ def _built(head: bytes, beside: JsonObject) -> Built:
     )
 
 
-def _version(subject: Subject, path: str, where: Location, built: Built, server: Server) -> Findings:
+def _version(model: LintedModel, path: str, where: Location, built: Built, server: TargetServer) -> Findings:
     known = tensorrt_of(server.release)
     if not built.version or known is None or built.versions or _takes_others(server):
         return
@@ -133,18 +142,18 @@ def _version(subject: Subject, path: str, where: Location, built: Built, server:
     here = _shown(low) if low == high else f"between {_shown(low)} and {_shown(high)}"
     yield VERSION.at(
         where,
-        f"{path} of {subject.name} was built by TensorRT {_shown(built.version)}, and release {server.release} has "
+        f"{path} of {model.name} was built by TensorRT {_shown(built.version)}, and release {server.release} has "
         f"TensorRT {here}.",
         "Build it in the image that serves it: /usr/src/tensorrt/bin/trtexec lies in there.",
     )
 
 
-def _takes_others(server: Server) -> bool:
+def _takes_others(server: TargetServer) -> bool:
     """True where the server was told to load version-compatible plans."""
     return any(value.replace(" ", "") == "tensorrt,version-compatible=true" for value in server.flag("backend-config"))
 
 
-def _capability(subject: Subject, path: str, where: Location, built: Built, server: Server) -> Findings:
+def _capability(model: LintedModel, path: str, where: Location, built: Built, server: TargetServer) -> Findings:
     made = built.capability
     for device in server.gpus or ():
         theirs = device.capability
@@ -152,7 +161,7 @@ def _capability(subject: Subject, path: str, where: Location, built: Built, serv
             continue
         yield CAPABILITY.at(
             where,
-            f"{path} of {subject.name} was built for compute capability {made}, and {device.name} has {theirs}.",
+            f"{path} of {model.name} was built for compute capability {made}, and {device.name} has {theirs}.",
             "Build it on that GPU, or name a plan for each under cc_model_filenames.",
         )
         return
@@ -169,18 +178,18 @@ def _runs(made: str, theirs: str, hardware: str) -> bool:
     return hardware == "same-major" and numbers[0][0] == numbers[1][0]
 
 
-def _by_capability(subject: Subject, repository: Repository) -> Findings:
+def _by_capability(model: LintedModel, repository: LintedRepository) -> Findings:
     """A GPU for which the config names no file gets the default one, which must then be there."""
-    stated = objects(subject.config, "cc_model_filenames")
-    default = subject.config.get("default_model_filename") or "model.plan"
-    for device in repository.server.gpus or () if stated and subject.backend == "tensorrt" else ():
+    stated = objects(model.config, "cc_model_filenames")
+    default = model.config.get("default_model_filename") or "model.plan"
+    for device in repository.server.gpus or () if stated and model.backend == "tensorrt" else ():
         if not device.capability or device.capability in stated:
             continue
-        missing = [version for version in subject.wanted if not subject.holds(f"{version}/{default}")]
+        missing = [version for version in model.wanted if not model.holds(f"{version}/{default}")]
         if missing:
             yield CAPABILITY.at(
-                subject.where("cc_model_filenames"),
-                f"{device.name} has compute capability {device.capability}, for which {subject.name} names no plan, "
+                model.where("cc_model_filenames"),
+                f"{device.name} has compute capability {device.capability}, for which {model.name} names no plan, "
                 f"and {missing[0]}/{default} is not there.",
                 f"Name a plan for {device.capability} under cc_model_filenames.",
             )
@@ -191,4 +200,15 @@ def _shown(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-FAMILY = Family((PLAN, VERSION, CAPABILITY, SIDECAR), (_plans, _by_capability))
+CHECKS = CheckGroup(
+    checks=(
+        PLAN,
+        VERSION,
+        CAPABILITY,
+        SIDECAR,
+    ),
+    model_checks=(
+        _plans,
+        _by_capability,
+    ),
+)

@@ -11,9 +11,9 @@ import yaml
 
 from gpuplan.triton.releases import release_of
 from gpuplan.triton.server_flags import faults
-from tests.checks.real import RealTriton
 from tests.lab.fixtures import Lab
 from tests.resources.told import checked
+from tests.triton.lint.real import RealTriton
 
 CASES = yaml.safe_load((Path(__file__).parent / "flags.yaml").read_text("utf-8"))
 STARTS, EXITS = "starts", "exits"

@@ -13,9 +13,9 @@ from gpuplan.planfile.sources import silenced, sources_on
 from gpuplan.planfile.sources.alone import check_models
 from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Host
-from tests.checks.case import IO, PYTHON, told
-from tests.checks.tree import write
 from tests.resources.told import checked
+from tests.triton.lint.case import IO, PYTHON, told
+from tests.triton.lint.tree import write
 
 CASES = yaml.safe_load((Path(__file__).parent / "plans.yaml").read_text("utf-8"))
 
