@@ -1,8 +1,10 @@
-"""What all tests share: the lab, and golden texts, written anew by `pytest --update-golden`."""
+"""What all tests share: the lab, golden texts (`pytest --update-golden` records them), and where runs are cut off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ pytest_plugins = ["tests.lab.fixtures"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing")
+    parser.addoption(
+        "--every-cut-off", action="store_true", help="cut runs off at every change, not at a sample of them"
+    )
 
 
 @pytest.fixture
@@ -26,3 +31,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == file.read_text(), f"{file} differs; if the new text is right: pytest --update-golden"
 
     return check
+
+
+CutOffs = Callable[..., Iterator[int]]
+
+
+@pytest.fixture
+def cut_offs(request: pytest.FixtureRequest) -> CutOffs:
+    """The changes after which a run is cut off, from a first one on, without end.
+
+    All of them with `--every-cut-off` (`make faults`), else each fourth (`stride`), and other ones in each test.
+    """
+
+    def numbers(first: int, stride: int = 4) -> Iterator[int]:
+        if request.config.getoption("--every-cut-off"):
+            return itertools.count(first)
+        return itertools.count(first + zlib.crc32(request.node.nodeid.encode()) % stride, stride)
+
+    return numbers

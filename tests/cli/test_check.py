@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.case import IO, PYTHON
-from tests.checks.tree import write
 from tests.cli.run import Command
+from tests.triton.lint.case import IO, PYTHON
+from tests.triton.lint.tree import write
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
 GROUPS = "instance_group [ { kind: KIND_GPU gpus: [ 6 ] } ]"

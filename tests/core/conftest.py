@@ -138,3 +138,9 @@ def make_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def world(make_world: Callable[[], World]) -> World:
     """A world with one bare node."""
     return make_world()
+
+
+@pytest.fixture(autouse=True)
+def _ready_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container without a probe counts as ready at once: that it stays up is tested with the container kind."""
+    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)

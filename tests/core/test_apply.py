@@ -9,12 +9,13 @@ from gpuplan.core.plan import compare as flow_compare
 from gpuplan.core.plan.compare import unread
 from gpuplan.core.plan.targets import Scope
 from gpuplan.transport.connect import connect
-from gpuplan.transport.session import Question
+from gpuplan.transport.session import DEADLINES, Question
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status
 from gpuplan.types.resource import Desired
 from gpuplan.types.snapshot import Snapshot
+from tests.conftest import CutOffs
 
 from .conftest import CACHE, PART, World
 
@@ -49,10 +50,11 @@ def test_a_destroy_leaves_the_node_as_it_was_found(world: World) -> None:
     assert gpu.fields[0].before == "disabled"
 
 
-def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(make_world: Callable[[], World]) -> None:
-    cut = 0
-    while True:
-        cut += 1
+@pytest.mark.faults
+def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(
+    make_world: Callable[[], World], cut_offs: CutOffs
+) -> None:
+    for cut in cut_offs(1):
         world = make_world()
         world.edit(CACHE, "")
         world.nodes({"n1": {"faults": f"[{{ drop_after: {cut} }}]"}})
@@ -165,7 +167,7 @@ def test_what_could_not_be_read_is_never_changed(world: World, probe: str, monke
     else:
         world.edit("LOG: info", "LOG: debug")
         world.edit("left: 3g.40gb", "left: 4g.40gb")
-    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(DEADLINES, 0.3))
     world.nodes({"n1": {"faults": f"[{{ hang: {probe} }}]"}})
     (node,) = world.plan().nodes
     unread = {"gpu": {"gpu", "container"}, "docker": {"gpu", "container", "model"}, "triton": {"model"}}[probe]
@@ -179,7 +181,7 @@ def test_what_can_be_read_only_at_last_is_no_failure(world: World, monkeypatch: 
     sound = world.inventory.hosts[0]
     code = "class TritonPythonModel:\n    def execute(self, requests): ...\n"
     world.model("part", PART + "max_batch_size: 2", code)
-    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(("host", "gpu", "docker", "triton"), 0.3))
+    monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(DEADLINES, 0.3))
     world.nodes({"n1": {"faults": "[{ hang: triton }]"}})
     looks: list[object] = []
     compare = flow_apply.compare

@@ -10,10 +10,11 @@ import pytest
 
 from gpuplan.core.plan.guards import GUARDS, refusals
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.reboot import reboot
 from gpuplan.simulator.store import Store
+from gpuplan.simulator.world import reboot
 from gpuplan.types.diagnostic import Exit
 from gpuplan.types.inventory import Host
+from tests.conftest import CutOffs
 
 from .conftest import World
 
@@ -159,13 +160,12 @@ def test_ecc_of_a_gpu_that_serves_takes_its_containers_along(world: World) -> No
     assert not store(world).read().gpus[0].ecc
 
 
+@pytest.mark.faults
 def test_a_run_that_is_cut_off_anywhere_leaves_no_service_stopped_after_the_next(
-    make_world: Callable[[], World],
+    make_world: Callable[[], World], cut_offs: CutOffs
 ) -> None:
-    cut = 0
     left_stopped = 0
-    while True:
-        cut += 1
+    for cut in cut_offs(1, stride=2):
         world = make_world()
         world.write(STOPPING)
         world.nodes({"n1": {"services": SERVICES, "faults": f"[{{ drop_after: {cut} }}]"}})

@@ -13,6 +13,7 @@ from gpuplan.transport.session import Question
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Exit
 from gpuplan.types.outcome import NodeOutcome, Status
+from tests.conftest import CutOffs
 
 from .conftest import World
 
@@ -47,12 +48,6 @@ STORIES = {
         plan("{ big: 4g.40gb, mid: { profile: 3g.40gb, compute: [1c, 2c] } }", serving="mid/1", other="mid/0"),
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container without a probe counts as ready at once: that it stays up is proved elsewhere."""
-    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
 
 
 @contextmanager
@@ -90,15 +85,14 @@ def begun(make_world: Callable[[], World], story: str) -> World:
     return world
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("story", STORIES)
 def test_a_run_that_is_cut_off_at_any_change_is_finished_by_the_next(
-    make_world: Callable[[], World], story: str
+    make_world: Callable[[], World], story: str, cut_offs: CutOffs
 ) -> None:
     whole = begun(make_world, story)
     assert whole.apply()[0].exit_code == Exit.DONE
-    cut = 0
-    while True:
-        cut += 1
+    for cut in cut_offs(1):
         world = begun(make_world, story)
         world.nodes({"n1": {"faults": f"[{{ drop_after: {cut} }}]"}})
         (outcome,) = world.apply()

@@ -14,8 +14,8 @@ import yaml
 from gpuplan.agent.failure import Failure
 from gpuplan.simulator import tools
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.reboot import reboot
 from gpuplan.simulator.store import Store
+from gpuplan.simulator.world import reboot
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.diagnostic import Exit
@@ -122,7 +122,6 @@ def _told(outcome: NodeOutcome) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", STORIES, ids=lambda file: file.stem)
 def test_a_story(file: Path, make_world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
     story = load(file)
     stage = Stage(make_world(), story, monkeypatch)
     for run in story.runs:

@@ -7,8 +7,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from gpuplan.simulator.engine.http import Request
-from gpuplan.simulator.engine.release import KNOWN, release_of
+from gpuplan.simulator.engine.http import KNOWN, Request, release_of
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.diagnostic import Problem

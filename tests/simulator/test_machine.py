@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.simulator.machine import Machine
 from gpuplan.simulator.state import Container
+from gpuplan.simulator.store import Machine
 
 
 def container(*mounts: tuple[str, str]) -> Container:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuplan.nvidia.boards import BOARDS, Board
-from gpuplan.simulator.hardware import board_of, open_store
+from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.nvml import SimulatedNvml
-from gpuplan.simulator.state import Process
+from gpuplan.simulator.state import Process, board_of
 from gpuplan.simulator.store import Store
 from tests.simulator.conftest import host
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.simulator.reboot import reboot
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.simulator.state import Process
+from gpuplan.simulator.world import reboot
 from gpuplan.transport.session import Question
 from tests.simulator.conftest import Open, host
 

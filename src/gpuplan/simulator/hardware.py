@@ -6,16 +6,17 @@ import os
 import re
 import time
 import uuid
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from gpuplan.nvidia.boards import BOARDS, Board, find_board
+from gpuplan.nvidia.boards import BOARDS, find_board
 from gpuplan.simulator.document import items, mapping, number, text, texts
+from gpuplan.simulator.engine.http import KNOWN, known
 from gpuplan.simulator.engine.registry import image_of
-from gpuplan.simulator.engine.release import KNOWN, known
 from gpuplan.simulator.state import Document, Gpu, NodeState, Service
 from gpuplan.simulator.store import Store
-from gpuplan.simulator.toolkit import KINDS, refresh
+from gpuplan.simulator.tools import KINDS, refresh
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.inventory import Host
 
@@ -94,14 +95,6 @@ def make_node(name: str, hardware: Document) -> NodeState:
     return state
 
 
-def board_of(gpu: Gpu) -> Board:
-    """The board of a GPU of the state, which was checked when the node was made."""
-    board = find_board(gpu.board)
-    if board is None:
-        raise KeyError(gpu.board)
-    return board
-
-
 def _gpu(node: str, index: int, model: str) -> Gpu:
     board = find_board(model)
     identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/gpu/{index}")
@@ -166,3 +159,26 @@ def _stated_gpu(host: Host, stated: object, faults: list[Diagnostic]) -> Documen
 
 def _fault(host: Host, detail: str, fix: str) -> Diagnostic:
     return Diagnostic("Bad hardware of a simulated node", detail, fix, where=host.where, address=host.name)
+
+
+# Power limits of the boards, in milliwatts.
+
+
+@dataclass(frozen=True)
+class Power:
+    """The default, which is the highest as well, and the lowest."""
+
+    default: int
+    lowest: int
+
+
+_POWER = {
+    "A30": Power(165_000, 100_000), "A100-PCIE": Power(300_000, 150_000), "A100": Power(400_000, 100_000),
+    "H100-PCIE": Power(350_000, 200_000), "H100": Power(700_000, 200_000), "H200": Power(700_000, 200_000),
+}  # fmt: skip
+_OTHERS = Power(1_000_000, 200_000)
+
+
+def power_of(board: str) -> Power:
+    """The limits of a board, by its name in the catalog."""
+    return next((power for prefix, power in _POWER.items() if board.startswith(prefix)), _OTHERS)

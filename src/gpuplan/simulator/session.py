@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, cast
 
 from gpuplan.agent.agent import Agent
+from gpuplan.simulator.connections import Target, forwarded
 from gpuplan.simulator.document import mapping, text
 from gpuplan.simulator.faults import Faults, faults_of
-from gpuplan.simulator.forward import Target, forwarded
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.triton.answers import Answer, as_error
-from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.triton.model_files import NeverAnswers
+from gpuplan.simulator.triton.protocol import Answer, as_error
 from gpuplan.simulator.world import SimulatedWorld
 from gpuplan.transport.delivery import deliver
 from gpuplan.transport.session import DEADLINES, Question
@@ -86,7 +86,7 @@ class SimulatedSession:
             raise Problem(Diagnostic(summary, "/var/run/docker.sock.", address=self.node), Exit.UNREAD)
         with self._counting:
             if self._client is None:
-                from gpuplan.simulator.adapter import simulated_client
+                from gpuplan.simulator.connections import simulated_client
 
                 self._client = simulated_client(self.node, self._engine)
             return self._client

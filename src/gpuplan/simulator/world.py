@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,17 +13,41 @@ from gpuplan.agent.failure import Failure
 from gpuplan.agent.world import World
 from gpuplan.simulator import tools
 from gpuplan.simulator.devices import processes
+from gpuplan.simulator.engine.create import network_of
 from gpuplan.simulator.engine.http import Request
-from gpuplan.simulator.engine.routes import Engine
-from gpuplan.simulator.engine.system import KERNEL
+from gpuplan.simulator.engine.lifecycle import boot
+from gpuplan.simulator.engine.routes import KERNEL, Engine
 from gpuplan.simulator.faults import Faults
-from gpuplan.simulator.listening import listening
-from gpuplan.simulator.machine import Machine
 from gpuplan.simulator.nvml import SimulatedNvml
-from gpuplan.simulator.store import Store
-from gpuplan.simulator.toolkit import device_access, toolkit
-from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.state import Document, NodeState, board_of
+from gpuplan.simulator.store import Machine, Store
+from gpuplan.simulator.tools import device_access, refresh, toolkit
+from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.serve import Servers
+
+# --- Listening ports: the engine's proxies, servers on the node's own network, and other programs ---
+
+_SSHD, _PROXY = 600, 700
+"""Process ids of what every node has, and nobody looks at."""
+
+
+def listening(state: NodeState) -> Iterator[Document]:
+    """As the agent tells it of a real node."""
+    for container in state.containers.values():
+        for port in container.ports:
+            protocol = port.inside.partition("/")[2]
+            yield _told(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
+        server = state.servers.get(container.id)
+        if container.running and server is not None and network_of(container) == "host":
+            yield _told("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+    yield _told("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - told, not bound
+    for stranger in state.listeners:
+        yield _told("tcp", stranger.address, stranger.port, stranger.pid, stranger.name, None)
+
+
+def _told(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
+    return {"protocol": protocol, "address": address, "port": port, "pid": pid, "name": name, "container": container}
+
 
 _PYTHON = "3.11.2"
 _MODULES = ["br_netfilter", "bridge", "nvidia", "nvidia_modeset", "nvidia_uvm", "overlay", "veth"]
@@ -128,3 +153,21 @@ class SimulatedWorld(World):
     def _hang(self, probe: str) -> None:
         if probe in self._faults.hang:
             self._closing.wait()
+
+
+def reboot(store: Store, node: str) -> None:
+    """Reboot the node: MIG instances go everywhere, MIG mode stays only where the board keeps it (Ampere), and the
+    engine brings back the containers whose restart policy says so.
+    """
+    with store.write() as state:
+        state.boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/boot/{state.count()}"))
+        state.booted = time.time()
+        state.processes.clear()
+        for service in state.services:
+            service.active = True
+        for gpu in state.gpus:
+            gpu.instances.clear()
+            gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
+            gpu.ecc, gpu.power_limit_mw, gpu.compute_mode = gpu.ecc_pending, 0, 0
+        refresh(state)
+        boot(state, Machine(node, store.root))

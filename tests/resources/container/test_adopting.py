@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.types.change import Action
 from gpuplan.types.resource import Desired
+from tests.conftest import CutOffs
 from tests.resources.container.bench import PLAN, Bench
 from tests.resources.container.test_cutoff import CutOffError, cut_off
 
@@ -113,13 +113,14 @@ def test_another_plan_file_keeps_its_own(simulated: Bench) -> None:
     assert "the plan file other made it" in found.diagnostics[0].detail
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("then", ["again", "without"])
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("start_first", [False, True])
-def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, then: str) -> None:
+def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, then: str, cut_offs: CutOffs) -> None:
     """The next run asks for it again, or takes back what it asked for."""
     wanted = wish(simulated, start_first=start_first, adopt=then == "again")
-    for calls in itertools.count():
+    for calls in cut_offs(0):
         simulated.clear()
         simulated.remembered = {}
         by_hand(simulated)
@@ -138,10 +139,11 @@ def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, t
     assert calls >= 5
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("start_first", [False, True])
-def test_one_that_fails_after_a_run_that_was_cut_off(simulated: Bench, start_first: bool) -> None:
+def test_one_that_fails_after_a_run_that_was_cut_off(simulated: Bench, start_first: bool, cut_offs: CutOffs) -> None:
     broken = wish(simulated, adopt=True, start_first=start_first, command=("sh", "-c", "exit 3"))
-    for calls in itertools.count():
+    for calls in cut_offs(0):
         simulated.clear()
         simulated.remembered = {}
         by_hand(simulated)

@@ -11,6 +11,7 @@ import pytest
 
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.types.resource import Desired
+from tests.conftest import CutOffs
 from tests.resources.container.bench import Bench
 
 
@@ -45,15 +46,16 @@ def running(bench: Bench) -> list[str]:
     return [each["Labels"]["generation"] for each in bench.engine.containers()]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("start_first", [False, True])
 @pytest.mark.parametrize("then", ["again", "back", "on"])
-def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, then: str) -> None:
+def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, then: str, cut_offs: CutOffs) -> None:
     """The next run wants the same, what was there before, or something newer."""
     simulated.networks("svc")
     generation = {"again": "2", "back": "1", "on": "3"}[then]
     wanted = wish(simulated, generation, start_first=start_first)
-    for calls in itertools.count():
+    for calls in cut_offs(0):
         simulated.clear()
         simulated.apply(wish(simulated, "1", start_first=start_first))
         try:
@@ -70,11 +72,14 @@ def test_cut_off_at_every_act(simulated: Bench, start_first: bool, done: bool, t
     assert calls >= 5
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("start_first", [False, True])
-def test_a_replacement_that_fails_after_one_that_was_cut_off(simulated: Bench, start_first: bool) -> None:
+def test_a_replacement_that_fails_after_one_that_was_cut_off(
+    simulated: Bench, start_first: bool, cut_offs: CutOffs
+) -> None:
     """Whatever was cut off, something that served is there again after a run that failed."""
     simulated.networks("svc")
-    for calls in itertools.count():
+    for calls in cut_offs(0):
         simulated.clear()
         simulated.apply(wish(simulated, "1", start_first=start_first))
         try:

@@ -52,7 +52,7 @@ def test_all_that_runs_is_stopped_before_what_it_rests_on_goes(bench: Bench) -> 
     (change,) = bench.compare(wish(bench, "3")).changes
     stop = change.steps[0]
     assert stop.title == "stop container web"
-    CONTAINER.apply(stop, bench.context)
+    CONTAINER.apply(stop, bench.apply_context)
     assert running(bench) == {}
 
 

@@ -12,7 +12,7 @@ from gpuplan.resources.container.apply.reach import check_reach
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
-from gpuplan.simulator.toolkit import daemon_reload
+from gpuplan.simulator.tools import daemon_reload
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.gpu.apply.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read, slice_uuid
 from gpuplan.types.address import Address
@@ -46,7 +46,7 @@ def run(node: Node, desired: tuple[Desired, ...], record: Record) -> Record:
     planned = changes(node, desired, record)
     by_id = {step.id: step for change in planned for step in change.steps}
     for each in in_order(planned):
-        record = remember(record, apply(by_id[each], node))
+        record = remember(record, apply_step(by_id[each], node))
     return replace(record, resources={each.address: Recorded(each.digest, each.spec) for each in desired})
 
 
@@ -120,7 +120,7 @@ def test_a_second_run_goes_on_where_the_first_was_killed(broken_at: int) -> None
     node = Node([{**A100, "current": False}])
     record = Record("prod")
     for number, step in enumerate(steps(node, TWO)):
-        facts = apply(step, node)
+        facts = apply_step(step, node)
         if number == broken_at:
             break
         record = remember(record, facts)
@@ -132,7 +132,7 @@ def test_a_second_run_goes_on_where_the_first_was_killed(broken_at: int) -> None
 def test_each_step_may_run_twice() -> None:
     node = Node([{**A100, "current": False}])
     for step in steps(node, TWO):
-        assert apply(step, node) == apply(step, node)
+        assert apply_step(step, node) == apply_step(step, node)
     assert [name for name, _ in node.done] == ["mig.set_mode", "mig.create", "mig.create"]
 
 
@@ -162,7 +162,7 @@ def test_a_mode_that_pends_says_who_holds_the_gpu() -> None:
 
     node.before = hold
     with pytest.raises(Problem, match=r"waits for a reset.*is off and will be on") as caught:
-        apply(mode, node)
+        apply_step(mode, node)
     assert "nvidia-smi --gpu-reset -i GPU-0" in caught.value.diagnostics[0].fix
 
 
@@ -173,7 +173,7 @@ def test_a_process_that_came_since_is_named_and_not_killed() -> None:
     node.gpus[0]["processes"] = [{"pid": 5, "name": "python", "instance": 1, "container": "aaaa"}]
     node.containers = [{"id": "aaaa", "name": "notebook"}]
     with pytest.raises(Problem, match=r"container notebook still runs on the slice 4g.40gb at 0"):
-        apply(destroy, node)
+        apply_step(destroy, node)
     assert "mig.destroy" not in [name for name, _ in node.done]
 
 
@@ -186,7 +186,7 @@ def test_a_refusal_of_the_node_comes_with_its_holders() -> None:
 
     node.before = arrive
     with pytest.raises(Problem, match=r"In use by another client \(in_use\).*nv-hostengine \(pid 900\)"):
-        apply(mode, node)
+        apply_step(mode, node)
 
 
 def test_somebody_took_the_place_meanwhile() -> None:
@@ -194,7 +194,7 @@ def test_somebody_took_the_place_meanwhile() -> None:
     large = steps(node, TWO)[0]
     node.agent("mig.create", uuid="GPU-0", profile_id=14, start=2, size=2)
     with pytest.raises(Problem, match=r"insufficient_resources") as caught:
-        apply(large, node)
+        apply_step(large, node)
     assert "plan again" in caught.value.diagnostics[0].fix
 
 
@@ -204,7 +204,7 @@ def test_an_instance_that_was_made_anew_is_not_destroyed() -> None:
     destroy = next(step for step in steps(node, {}, record) if "large" in step.name)
     node.gpus[0]["instances"][0]["id"] = 7
     with pytest.raises(Problem, match="Another slice stands there now"):
-        apply(destroy, node)
+        apply_step(destroy, node)
     assert len(node.gpus[0]["instances"]) == 2
 
 
@@ -221,7 +221,7 @@ def test_the_nodes_own_table_goes_before_the_catalogs() -> None:
     )  # fmt: skip
     node.gpus[0]["board"] = replace(board, profiles=turned)
     for step in planned:
-        apply(step, node)
+        apply_step(step, node)
     assert {one["profile"]: one["start"] for one in node.gpus[0]["instances"]} == {"4g.40gb": 4, "3g.40gb": 0}
 
 
@@ -262,7 +262,7 @@ def test_a_gpu_that_cannot_be_read_is_not_touched(error: dict[str, str]) -> None
     create = steps(node, TWO)[0]
     node.gpus[0] = {"index": 0, "error": error}
     with pytest.raises(Problem, match="GPU is lost"):
-        apply(create, node)
+        apply_step(create, node)
     assert node.done == []
 
 
@@ -274,7 +274,7 @@ def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_i
     node.containers.append({"id": "eeee", "name": "notebook", "devices": [device]})
     node.done.clear()
     with pytest.raises(Problem, match=r"container notebook still runs on the slice 4g\.40gb at 0"):
-        apply(step, node)
+        apply_step(step, node)
     assert node.done == []
 
 
@@ -285,5 +285,5 @@ def test_nothing_goes_where_the_engine_does_not_answer_any_more() -> None:
     node.docker_error = {"code": "timeout", "text": "no answer within 5 s"}
     node.done.clear()
     with pytest.raises(Problem, match="containers of n could not be read"):
-        apply(step, node)
+        apply_step(step, node)
     assert node.done == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.guards import GUARDS, node_refusals
-from gpuplan.resources.gpu.apply.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.changeset import NodeChanges
@@ -94,5 +94,5 @@ def test_a_guard_that_is_lifted_kills_nobody() -> None:
     node = Node([{**A100, "current": False, "processes": [{"name": "python", "pid": 7}]}])
     (change,) = compared(node, CUT, Record("prod")).changes
     with pytest.raises(Problem, match=r"process python \(pid 7\) still runs on the GPU GPU-0"):
-        apply(change.steps[0], node)
+        apply_step(change.steps[0], node)
     assert node.done == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.gpu.apply.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
 from gpuplan.types.record import Record
@@ -45,7 +45,7 @@ def planned(node: Node, gpus: Any, record: Record) -> list[Step]:
 def until_it_fails(node: Node, gpus: Any, record: Record) -> Record:
     """Do step after step, in the flow's order."""
     for step in planned(node, gpus, record):
-        record = remember(record, apply(step, node))
+        record = remember(record, apply_step(step, node))
     return record
 
 
@@ -108,7 +108,7 @@ def test_where_a_slice_will_stand_is_noted_before_the_act() -> None:
     noted_at: list[tuple[str, int]] = []
     node.before = lambda operation: noted_at.append((operation, len(node.noted)))
     for step in planned(node, PIECES, Record("prod")):
-        apply(step, node)
+        apply_step(step, node)
     assert [operation for operation, _ in noted_at] == ["mig.set_mode", "mig.create", "mig.create", "mig.create"]
     assert node.noted[0] == (address("g"), {"uuid": "GPU-0", "found": {"mig": False}})
     first = next(number for operation, number in noted_at if operation == "mig.create")
@@ -119,9 +119,9 @@ def test_a_slice_of_a_run_that_was_cut_off_right_after_the_act_is_ours() -> None
     node = Node([{**A100, "current": False}])
     record = Record("prod")
     step, *rest = planned(node, PIECES, record)
-    record = remember(record, apply(step, node))
+    record = remember(record, apply_step(step, node))
     node.noted.clear()
-    apply(rest[0], node)
+    apply_step(rest[0], node)
     record = remember(record, node.noted)
     run(node, (), record)
     assert stand(node) == []

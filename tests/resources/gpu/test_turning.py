@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.gpu.apply.apply import apply
+from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.record import Record
@@ -67,7 +67,7 @@ def test_a_change_that_pends_is_taken_back_without_a_reset() -> None:
 def test_a_holder_that_keeps_the_reset_away_is_named() -> None:
     node = Node([a100(pending=True, holders=HELD)])
     with pytest.raises(Problem, match=r"in_use\).*held by service nvidia-dcgm \(nv-hostengine, pid 900\)"):
-        apply(the_step(node, wanted(mig={"a": "3g.40gb"}), "reset"), node)
+        apply_step(the_step(node, wanted(mig={"a": "3g.40gb"}), "reset"), node)
 
 
 @pytest.mark.parametrize("board", ["A100-SXM4-80GB", "H100-SXM5-80GB"])
@@ -186,7 +186,7 @@ def test_each_whole_step_may_run_twice() -> None:
     (change,) = changes(node, wanted(mig={"a": "3g.40gb"}, ecc=False, persistence_mode=True), Record("prod"))
     record = Record("prod")
     for step in change.steps:
-        assert apply(step, node) == apply(step, node)
-        record = remember(record, apply(step, node))
+        assert apply_step(step, node) == apply_step(step, node)
+        record = remember(record, apply_step(step, node))
     assert operations(node).count("gpu.reset") == 1
     assert operations(node).count("mig.set_mode") == 1

@@ -262,7 +262,7 @@ def test_a_server_that_is_down_has_nothing_to_unload(simulated: Bench) -> None:
     (change,) = [each for each in simulated.compare(()) if each.address.kind == "model"]
     simulated.session.docker().stop(SERVER)
     (step,) = change.steps
-    MODEL.apply(step, simulated.context)
+    MODEL.apply(step, simulated.apply_context)
     assert simulated.said[-1] == "triton does not run, so it has nothing loaded"
     assert (simulated.on_node / "load-models").read_text() == ""
 
@@ -272,7 +272,7 @@ def test_a_server_that_went_away_since_the_plan_is_told(simulated: Bench) -> Non
     (step,) = [step for each in simulated.compare(simulated.want(a={})) for step in each.steps if step.name == "load"]
     simulated.session.docker().stop(SERVER)
     with pytest.raises(Problem) as caught:
-        MODEL.apply(step, simulated.context)
+        MODEL.apply(step, simulated.apply_context)
     assert caught.value.diagnostics[0].detail == "The server in triton cannot be asked: its container does not run."
 
 

@@ -31,7 +31,7 @@ def test_a_restarted_container_has_its_models_again(bench: Bench) -> None:
     bench.python("a")
     wanted = bench.want(a={})
     bench.apply(wanted)
-    MODEL.apply(restart(bench), bench.context)
+    MODEL.apply(restart(bench), bench.apply_context)
     assert bench.said[-1] == "triton is back, with a READY"
     assert bench.states() == {"a": "READY"}
     assert bench.compare(wanted) == ()
@@ -40,7 +40,7 @@ def test_a_restarted_container_has_its_models_again(bench: Bench) -> None:
 def test_one_that_does_not_run_is_not_started(simulated: Bench) -> None:
     simulated.session.docker().stop(SERVER)
     with pytest.raises(Problem, match="its container does not run"):
-        MODEL.apply(restart(simulated), simulated.context)
+        MODEL.apply(restart(simulated), simulated.apply_context)
 
 
 @pytest.mark.parametrize("reason", NO_MEMORY)

@@ -46,7 +46,7 @@ def failure(bench: Bench, desired: Sequence[Desired]) -> Diagnostic:
 def place(bench: Bench) -> Place:
     value: Any = bench.session.ask(Question("bench", ("triton",))).probe("triton").value
     (server,) = value["servers"]
-    return Place(bench.context, server["container"], SERVER, server["address"])
+    return Place(bench.apply_context, server["container"], SERVER, server["address"])
 
 
 def test_a_model_that_answers_stays_and_another_smoke_changes_nothing(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuplan.resources.container.apply.apply import apply
+from gpuplan.resources.container.apply.apply import apply_step
 from gpuplan.resources.container.cdi import KIND as CDI
 from gpuplan.resources.container.desired import containers
 from gpuplan.resources.container.diff import diff
@@ -17,7 +17,7 @@ CONTAINER = Kind(
     containers,
     read,
     diff,
-    apply,
+    apply_step,
     also=(KIND, CDI),
     asks=lambda desired: asked([each for each in desired if each.address.kind == "container"]),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuplan.planfile.repositories import canonical, is_remote, on_node
 from gpuplan.resources.container.shape import REPOSITORY, THEIRS
-from gpuplan.triton.releases import Release, cache_flag, flags, object_to, rejects
+from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects
 from gpuplan.triton.server_flags import conflicts, misshapen
 
 OWNED: Mapping[str, str] = {
@@ -54,7 +54,7 @@ class Fault:
 def command_line(
     stated: Stated,
     cache: int | None,
-    release: Release | None,
+    release: TritonRelease | None,
     repository: str = "local",
     completion: bool | None = None,
 ) -> tuple[str, ...]:
@@ -79,13 +79,13 @@ def command_line(
     return ("sh", "-c", START, "tritonserver", *rendered)
 
 
-def completion_flag(on: bool, release: Release | None) -> tuple[str, ...]:
+def completion_flag(on: bool, release: TritonRelease | None) -> tuple[str, ...]:
     """The flag by which a server of the release completes configs or does not; none where that is what it does anyway.
 
     Up to 22.06 configs had to say all unless --strict-model-config=false (server, release notes of 22.07).
     """
     late, early = COMPLETION
-    if object_to(late, release) is None:
+    if flag_error(late, release) is None:
         return () if on else (f"--{late}",)
     return (f"--{early}=false",) if on else ()
 
@@ -107,7 +107,7 @@ def mounted(repository: str) -> Mapping[str, str]:
     return {THEIRS: f"{canonical(repository)}:ro"} if on_node(repository) else {}
 
 
-def check(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
+def check(stated: Stated, cache: int | None, release: TritonRelease | None) -> Iterator[Fault]:
     """Everything that is wrong with the flags of one model server."""
     for name, value in stated.items():
         flag = _bare(name)
@@ -115,7 +115,7 @@ def check(stated: Stated, cache: int | None, release: Release | None) -> Iterato
             yield Fault(name, f"gpuplan sets it: {OWNED[flag]}", "Remove the flag.", fatal=True)
         elif cache is not None and flag in CACHE:
             yield Fault(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
-        elif objection := object_to(flag, release):
+        elif objection := flag_error(flag, release):
             fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
             yield Fault(name, objection.why, fix, objection.fatal)
         else:
@@ -132,7 +132,7 @@ def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
             yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
 
 
-def _together(stated: Stated, cache: int | None, release: Release | None) -> Iterator[Fault]:
+def _together(stated: Stated, cache: int | None, release: TritonRelease | None) -> Iterator[Fault]:
     """Flags that do not go together; those that gpuplan sets itself were told of already."""
     own = {_bare(name): name for name in stated if _bare(name) not in OWNED}
     given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}

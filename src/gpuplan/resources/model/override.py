@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gpuplan.planfile.sources.remote import laid_over
 from gpuplan.resources.model.server import TritonServer
 from gpuplan.resources.model.wanted import Wanted
-from gpuplan.triton.model_config import Unparsable
+from gpuplan.triton.model_config import ConfigSyntaxError
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
@@ -31,7 +31,7 @@ def load(triton: TritonServer, wanted: Wanted, seconds: float, meanwhile: Callab
             return refusal
     try:
         config = laid_over(triton.config(wanted.model), wanted.overlay, wanted.content)
-    except Unparsable as fault:
+    except ConfigSyntaxError as fault:
         raise Problem(_not_understood(wanted, str(fault), address)) from None
     return triton.load(wanted.model, max(1.0, deadline - time.monotonic()), meanwhile, config)
 

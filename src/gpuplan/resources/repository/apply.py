@@ -37,7 +37,7 @@ class Progress:
             self._hands.progress(self._text, self._done, self._total)
 
 
-def apply(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Memory:
     """Do one step of a repository.
 
     Raises:

@@ -63,7 +63,7 @@ def _config_fields(
         return None
     try:
         (old, old_mark), (new, new_mark) = _split(before), _split(wanted.text)
-    except model_config.Unparsable:
+    except model_config.ConfigSyntaxError:
         return None
     if old == new and old_mark == new_mark:
         return None

@@ -8,10 +8,10 @@ import time
 
 from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.defaults import config, host_config
-from gpuplan.simulator.engine.find import find_image, own_networks
 from gpuplan.simulator.engine.http import EngineError
-from gpuplan.simulator.machine import Machine
+from gpuplan.simulator.engine.lookup import find_image, own_networks
 from gpuplan.simulator.state import Container, Document, Image, NodeState
+from gpuplan.simulator.store import Machine
 
 NAME = re.compile(r"^/?[a-zA-Z0-9][a-zA-Z0-9_.-]+$")
 _RUNTIMES = ("runc", "io.containerd.runc.v2", "io.containerd.runtime.v1.linux")

@@ -10,8 +10,22 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from gpuplan.simulator.document import items, mapping, text, texts
-from gpuplan.simulator.engine.find import find_image
-from gpuplan.simulator.engine.http import EngineError
+from gpuplan.simulator.engine.http import (
+    Daemon,
+    EngineError,
+    Request,
+    Response,
+    Route,
+    answer,
+    changing,
+    nothing,
+    reading,
+    release_of,
+    route,
+    stream,
+)
+from gpuplan.simulator.engine.lookup import find_image
+from gpuplan.simulator.engine.lookup import images as filtered
 from gpuplan.simulator.engine.registry import familiar, pulled
 from gpuplan.simulator.state import Document, Image, NodeState
 
@@ -218,3 +232,45 @@ def _progress(image: Image, name: str, known: bool) -> Iterator[Document]:
     yield {"status": f"Digest: {image.digests[0].partition('@')[2]}"}
     newer = "Image is up to date" if known else "Downloaded newer image"
     yield {"status": f"Status: {newer} for {name}"}
+
+
+# Requests about images.
+
+
+def _pull(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
+    name, wanted = request.query.get("fromImage", ""), request.query.get("tag", "")
+    if not name:
+        raise EngineError(400, "repository name must have at least one component")
+    separator = "@" if wanted.startswith("sha256:") else ":"
+    return stream(pull(state, f"{name}{separator}{wanted}" if wanted else name))
+
+
+def _load(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
+    return stream(load(state, request.body))
+
+
+def _tag_request(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+    tag(state, name, request.query.get("repo", ""), request.query.get("tag", ""))
+    return nothing(201)
+
+
+def _remove_image(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+    return answer(remove(state, name, request.flag("force")))
+
+
+def _images(state: NodeState, request: Request, _name: str) -> object:
+    return [listed(one) for one in filtered(state, request)]
+
+
+def _image(state: NodeState, request: Request, name: str) -> object:
+    return inspect(need(state, name), release_of(state.hardware).asked(request.path))
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", "/images/json", reading(_images)),
+    route("POST", "/images/create", changing(_pull)),
+    route("POST", "/images/load", changing(_load)),
+    route("GET", "/images/(.+)/json", reading(_image)),
+    route("POST", "/images/(.+)/tag", changing(_tag_request)),
+    route("DELETE", "/images/(.+)", changing(_remove_image)),
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gpuplan.simulator.clock import ago, stamp
 from gpuplan.simulator.document import mapping, texts
 from gpuplan.simulator.engine.create import argv, exposed
-from gpuplan.simulator.engine.find import find_network, image_by_id
 from gpuplan.simulator.engine.http import EngineError
+from gpuplan.simulator.engine.lookup import find_network, image_by_id
 from gpuplan.simulator.engine.network import bridged
-from gpuplan.simulator.state import Container, Document, NodeState
+from gpuplan.simulator.state import Container, Document, NodeState, ago, stamp
 
 _GRAPH = "/var/lib/docker/overlay2"
 

@@ -6,8 +6,8 @@ import hashlib
 
 from gpuplan.simulator.document import items, mapping, text
 from gpuplan.simulator.engine.create import exposed, network_of
-from gpuplan.simulator.engine.find import find_network, image_by_id
 from gpuplan.simulator.engine.http import EngineError
+from gpuplan.simulator.engine.lookup import find_network, image_by_id
 from gpuplan.simulator.state import Container, NodeState, Port
 
 _FIRST_EPHEMERAL = 32768

@@ -5,12 +5,21 @@ from __future__ import annotations
 import hashlib
 import time
 
-from gpuplan.simulator.clock import stamp
 from gpuplan.simulator.document import mapping, text, texts
-from gpuplan.simulator.engine.daemon import Daemon, Route, changing, reading, route
-from gpuplan.simulator.engine.find import find_container, find_network, own_networks
-from gpuplan.simulator.engine.http import EngineError, Request, Response, answer, nothing
-from gpuplan.simulator.state import Document, Network, NodeState
+from gpuplan.simulator.engine.http import (
+    Daemon,
+    EngineError,
+    Request,
+    Response,
+    Route,
+    answer,
+    changing,
+    nothing,
+    reading,
+    route,
+)
+from gpuplan.simulator.engine.lookup import find_container, find_network, own_networks
+from gpuplan.simulator.state import Document, Network, NodeState, stamp
 
 _OWN = ("bridge", "host", "none")
 _SUBNETS = [{"Subnet": "172.17.0.0/16"}]

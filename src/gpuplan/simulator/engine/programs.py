@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.simulator.engine.create import argv
-from gpuplan.simulator.engine.http import EngineError
-from gpuplan.simulator.machine import Machine
+from gpuplan.simulator.engine.http import EngineError, frame_of
 from gpuplan.simulator.state import Container, Image
+from gpuplan.simulator.store import Machine
 
 _SHELLS = ("sh", "bash", "ash", "dash")
 _PASSES_ON = ("nvidia_entrypoint.sh", "docker-entrypoint.sh", "tini", "dumb-init", "env")
@@ -106,3 +108,29 @@ def _check(words: list[str], image: Image | None) -> None:
 
 def _base(word: str) -> str:
     return word.rpartition("/")[2]
+
+
+# --- Programs that write, read or remove files in a container's /dev/shm ---
+
+ON_MEMORY = ("dd", "head", "rm", "touch")
+_DIRECTORY = "/dev/shm/"  # noqa: S108 - a simulated container's own
+
+
+def on_memory(container: Container, command: Sequence[str], given: bytes) -> tuple[int, bytes]:
+    """Run one of them: its exit code, and its output as frames."""
+    named = [word.removeprefix("of=") for word in command[1:] if word.removeprefix("of=").startswith(_DIRECTORY)]
+    if not named:
+        return 0, b""
+    key = named[0].removeprefix(_DIRECTORY)
+    match command[0]:
+        case "dd" | "touch":
+            container.memory[key] = base64.b64encode(given).decode()
+        case "rm":
+            container.memory.pop(key, None)
+        case _ if key not in container.memory:
+            words = f"{command[0]}: cannot open '{named[0]}' for reading: No such file or directory\n"
+            return 1, frame_of(2, words.encode())
+        case _:
+            size = int(command[2]) if command[1] == "-c" and command[2].isdigit() else None
+            return 0, frame_of(1, base64.b64decode(container.memory[key])[:size])
+    return 0, b""

@@ -9,11 +9,10 @@ from types import FunctionType
 import pynvml
 
 from gpuplan.simulator.faults import NvmlFault
-from gpuplan.simulator.nvml.create import Creation
+from gpuplan.simulator.nvml.changes import Creation, Settings
 from gpuplan.simulator.nvml.devices import Devices
-from gpuplan.simulator.nvml.handles import Kind, meaning
 from gpuplan.simulator.nvml.instances import Instances
-from gpuplan.simulator.nvml.settings import Settings
+from gpuplan.simulator.nvml.lookup import Kind, meaning
 from gpuplan.simulator.store import Store
 
 _TEXTS = {19: "In use by another client", 23: "Insufficient Resources", 25: "Argument version mismatch"}

@@ -5,9 +5,18 @@ from __future__ import annotations
 import pynvml
 
 from gpuplan.simulator.devices import processes
-from gpuplan.simulator.hardware import board_of
-from gpuplan.simulator.nvml.handles import Kind, Meaning, handle, meaning
-from gpuplan.simulator.nvml.lookup import compute_of, error, gpu_of, instance_of, profile_of
+from gpuplan.simulator.nvml.lookup import (
+    Kind,
+    Meaning,
+    compute_of,
+    error,
+    gpu_of,
+    handle,
+    instance_of,
+    meaning,
+    profile_of,
+)
+from gpuplan.simulator.state import board_of
 from gpuplan.simulator.store import Store
 
 _MIB = 1024 * 1024

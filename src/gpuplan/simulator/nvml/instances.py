@@ -7,10 +7,22 @@ import ctypes
 import pynvml
 
 from gpuplan.nvidia.boards import Profile
-from gpuplan.simulator.hardware import board_of
-from gpuplan.simulator.nvml.handles import Kind, fill, handle, meaning, set_count
-from gpuplan.simulator.nvml.lookup import COMPUTE_SLICES, compute_of, divided, error, gpu_of, instance_of, profile_of
-from gpuplan.simulator.nvml.space import capacity
+from gpuplan.simulator.nvml.lookup import (
+    COMPUTE_SLICES,
+    Kind,
+    capacity,
+    compute_of,
+    divided,
+    error,
+    fill,
+    gpu_of,
+    handle,
+    instance_of,
+    meaning,
+    profile_of,
+    set_count,
+)
+from gpuplan.simulator.state import board_of
 from gpuplan.simulator.store import Store
 
 

@@ -7,11 +7,21 @@ import time
 
 from gpuplan.simulator.document import items, mapping, text
 from gpuplan.simulator.state import Document, Served, Version
-from gpuplan.simulator.triton.answers import Answer, Refusal, as_error
-from gpuplan.simulator.triton.backends import fails_to_execute
 from gpuplan.simulator.triton.load import Serving, ready
-from gpuplan.simulator.triton.regions import find_region, write_region
-from gpuplan.simulator.triton.tensors import datatype, declared, parameters, size_of, whole, zeros
+from gpuplan.simulator.triton.model_files import fails_to_execute
+from gpuplan.simulator.triton.protocol import (
+    Answer,
+    Refusal,
+    as_error,
+    datatype,
+    declared,
+    find_region,
+    parameters,
+    size_of,
+    whole,
+    write_region,
+    zeros,
+)
 
 _NOBODY = "[request id: <id_unknown>] "
 _BATCH = (

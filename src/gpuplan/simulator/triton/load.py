@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.simulator.devices import UnknownDevice, requested
-from gpuplan.simulator.machine import Machine
 from gpuplan.simulator.state import Container, Document, NodeState, Served, Server, Version
-from gpuplan.simulator.triton.backends import NeverAnswers, refusal
+from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.describe import served_config
-from gpuplan.simulator.triton.files import Polled, PollFailed, poll
-from gpuplan.simulator.triton.fit import misfit
+from gpuplan.simulator.triton.model_files import NeverAnswers, Polled, PollFailed, misfit, poll, refusal
 
 UNLOADING_SECONDS = 0.05
 """How long a model stays UNLOADING; the real Python backend takes 1.2 s."""

@@ -11,16 +11,14 @@ from urllib.parse import unquote
 
 from gpuplan.simulator.document import mapping
 from gpuplan.simulator.engine.create import network_of
-from gpuplan.simulator.machine import Machine
 from gpuplan.simulator.state import Container, NodeState, Served, Server
-from gpuplan.simulator.store import Store
-from gpuplan.simulator.triton.answers import Answer, as_error, as_json
-from gpuplan.simulator.triton.backends import NeverAnswers
+from gpuplan.simulator.store import Machine, Store
 from gpuplan.simulator.triton.describe import model_metadata, server_metadata, statistics
 from gpuplan.simulator.triton.infer import infer
 from gpuplan.simulator.triton.load import LoadFailed, Serving, load, ready, settle, unload, unsettled
-from gpuplan.simulator.triton.regions import PATH as REGIONS
-from gpuplan.simulator.triton.regions import on_regions
+from gpuplan.simulator.triton.model_files import NeverAnswers
+from gpuplan.simulator.triton.protocol import PATH as REGIONS
+from gpuplan.simulator.triton.protocol import Answer, as_error, as_json, on_regions
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")  # noqa: S104 - compared, not bound
 

@@ -22,7 +22,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.value import JsonObject, as_object
 
 
-def apply(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Memory:
     """Do one step of this room.
 
     Raises:

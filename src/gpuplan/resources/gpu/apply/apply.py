@@ -13,7 +13,7 @@ from gpuplan.types.address import parse_address
 from gpuplan.types.change import Step
 
 
-def apply(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Memory:
     """The apply door. How the GPU was found is remembered before anything is done to it.
 
     Raises:

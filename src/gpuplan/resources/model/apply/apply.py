@@ -25,7 +25,7 @@ from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.value import JsonObject, as_list, as_object
 
 
-def apply(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Memory:
     """Load or unload one model.
 
     Raises:

@@ -20,7 +20,7 @@ from gpuplan.types.inventory import Host
 from gpuplan.types.value import Json
 
 if TYPE_CHECKING:
-    from gpuplan.triton.lint import Subject
+    from gpuplan.triton.lint import LintedModel
 
 LARGEST_FILE = 1 << 28
 """Bytes of a file that fills an input."""
@@ -78,7 +78,7 @@ def read_beside(base: Path, plan: PlanFile | None, path: str) -> bytes:
     return content
 
 
-def _faults(plan: PlanFile, home: Placed, name: str, asked: Asked, subject: Subject) -> Iterator[Fault]:
+def _faults(plan: PlanFile, home: Placed, name: str, asked: Asked, subject: LintedModel) -> Iterator[Fault]:
     form = form_of(subject.config)
     if form.inputs:  # else the server fills its config in, and what it takes is known only there
         made = request_for(name, asked, form, partial(read_beside, Path(plan.path).parent, plan))
