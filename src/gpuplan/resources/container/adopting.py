@@ -13,7 +13,7 @@ from gpuplan.resources.container.changes import disturbance, in_its_place
 from gpuplan.resources.container.differences import Differences, differences
 from gpuplan.resources.container.images import images_of
 from gpuplan.resources.container.read import NEW, OLD, Observed, leftover, unnamed_volumes
-from gpuplan.resources.container.shape import REPLACES, VISIBLE, ContainerSpec
+from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec
 from gpuplan.resources.container.steps import Wanted
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live

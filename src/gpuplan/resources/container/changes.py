@@ -7,8 +7,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from gpuplan.resources.container.bound import held
-from gpuplan.resources.container.canonical import shown, wanted_fields
-from gpuplan.resources.container.differences import Before, differences, wanted_env
+from gpuplan.resources.container.differences import Before, desired_env, differences
+from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
 from gpuplan.resources.container.images import images_of
 from gpuplan.resources.container.read import Observed
 from gpuplan.resources.container.steps import (
@@ -31,9 +31,7 @@ from gpuplan.types.change import Action, Change, FieldChange, Origin, Step
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
 
-_LIVE = frozenset({"restart", "memory", "cpus"})
-"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_UPDATED = _LIVE | {"name"}
+_UPDATED = IN_PLACE | {"name"}
 _IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
@@ -46,8 +44,8 @@ def create(wanted: Wanted) -> Change:
         fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
     elif wanted.bound.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
-    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
-    fields.extend(wanted_env(spec.env))
+    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
+    fields.extend(desired_env(spec.env))
     name = wanted.address.name
     return Change(
         wanted.address,
@@ -130,7 +128,7 @@ def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
 
 
 def _in_place(change: FieldChange) -> bool:
-    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+    return change.path in _IN_PLACE and (change.path not in IN_PLACE or change.after is not None)
 
 
 def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from gpuplan.resources.container.forms import clashes, host_ports, host_side
+from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.isolation import every
 from gpuplan.resources.container.read import Observed
 from gpuplan.resources.container.steps import Wanted

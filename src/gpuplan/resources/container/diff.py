@@ -11,12 +11,12 @@ from gpuplan.resources.container.cdi import equipped, seen_specifications, to_re
 from gpuplan.resources.container.changes import create, follow, remove
 from gpuplan.resources.container.conflicts import beyond_the_node, devices_in_use, networks_missing, ports_listened_on
 from gpuplan.resources.container.differences import Before
+from gpuplan.resources.container.fields.conversion import observed_fields
 from gpuplan.resources.container.images import canonical_name, find, images_of, to_bring, to_take_away
-from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.memory import no_room
 from gpuplan.resources.container.preflight import gpus_refused, runtime_refused
 from gpuplan.resources.container.read import FAILED, NEW, OLD, Observed
-from gpuplan.resources.container.shape import ContainerSpec, from_json
+from gpuplan.resources.container.spec import ContainerSpec, from_json
 from gpuplan.resources.container.steps import Wanted
 from gpuplan.resources.container.strangers import names_taken, ports_taken, strangers
 from gpuplan.resources.container.tags import image_impossible, registry_silent, tag_moved
@@ -71,7 +71,7 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: Observed, context: 
     before, warning = _before(desired, recorded)
     current, extra = _current(desired.address.name, ours)
     leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
-    wanted = Wanted(desired, spec, bind(spec.devices, context), recorded.needs if recorded else (), leaves)
+    wanted = Wanted(desired, spec, bind(spec.gpus, context), recorded.needs if recorded else (), leaves)
     wanted = equipped(wanted, observed.toolkit)
     if wanted.bound.missing:
         return Verdict(desired, wanted, unknown=unresolved(desired.address, wanted.bound.missing))
@@ -229,7 +229,7 @@ def _seen(name: str, spec: ContainerSpec | None, observed: Observed) -> str:
 
 
 def _seen_container(live: Live, observed: Observed) -> Json:
-    fields = live_fields(live)
+    fields = observed_fields(live)
     return {
         "id": live.id,
         "name": live.name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpuplan.resources.container.read import Image, Observed
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb

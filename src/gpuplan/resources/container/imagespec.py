@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from gpuplan.planfile.schema import Container
 from gpuplan.planfile.sources.archive import Held, look_into
+from gpuplan.resources.container.fields.field import Report
 from gpuplan.resources.container.images import canonical_name
-from gpuplan.resources.container.options import Fault
-from gpuplan.resources.container.shape import Archived
+from gpuplan.resources.container.spec import Archived
 
 _PATH = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
@@ -19,7 +19,7 @@ _IMAGE = re.compile(
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 
 
-def image_of(stated: Container, plan_file: str, fault: Fault) -> str:
+def image_of(stated: Container, plan_file: str, fault: Report) -> str:
     """The image by its name, as it is stated or as the archive has it; empty, and a fault, where there is none."""
     if stated.image:
         if not _IMAGE.fullmatch(stated.image):
@@ -43,7 +43,7 @@ def image_of(stated: Container, plan_file: str, fault: Fault) -> str:
     return tags[0]
 
 
-def archived(stated: Container, image: str, plan_file: str, fault: Fault) -> Archived:
+def archived(stated: Container, image: str, plan_file: str, fault: Report) -> Archived:
     """What the archive holds under the image's name."""
     archive = stated.archive
     held = _held(archive, plan_file, fault) if archive and image else None
@@ -58,7 +58,7 @@ def archived(stated: Container, image: str, plan_file: str, fault: Fault) -> Arc
     return Archived()
 
 
-def _held(archive: str, plan_file: str, fault: Fault) -> Sequence[Held] | None:
+def _held(archive: str, plan_file: str, fault: Report) -> Sequence[Held] | None:
     """What an archive holds; None, and a fault, where it cannot be used."""
     try:
         return look_into(plan_file, archive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuplan.resources.container import normal
+from gpuplan.resources.container.fields import mounts
 from gpuplan.resources.container.read import Observed
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
@@ -27,7 +27,7 @@ def seen(live: Live, observed: Observed) -> frozenset[str]:
     if live.host_config.get("Privileged") is True:
         found |= every(observed)
     for device in mappings(live.host_config.get("Devices")):
-        path = normal.path(str(device.get("PathOnHost") or ""))
+        path = mounts.path(str(device.get("PathOnHost") or ""))
         if path in _WITH_EVERY_DEVICE:
             found |= every(observed)
         if match := _DEVICE.match(path):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuplan.planfile.schema import Triton
 from gpuplan.resources.container.replacing import Objection
-from gpuplan.resources.container.shape import TRITON_PORT
+from gpuplan.resources.container.spec import TRITON_PORT
 
 _WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
 

@@ -47,6 +47,10 @@ class Engine:
     memory: int = 0
     """Bytes of the node's main memory."""
     cpus: int = 0
+    cgroup_version: str = ""
+    """Of the node's control groups: 1 or 2."""
+    api: str = ""
+    """Newest version of its API, such as 1.41."""
     containerd_store: bool = False
     """True where images lie in containerd's store, which calls them by their manifests."""
 
@@ -106,7 +110,7 @@ def read(snapshot: Snapshot) -> Observed:
             registry=_registry(snapshot),
             memory=devices(snapshot),
             networks=dict(_networks(value)),
-            engine=_engine(mapping(value.get("info"))),
+            engine=_engine(mapping(value.get("info")), mapping(value.get("version"))),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
             listeners=read_listeners(snapshot),
@@ -135,13 +139,15 @@ def unnamed_volumes(live: Live, image: Image | None) -> tuple[str, ...]:
     return tuple(sorted(mapping(live.config.get("Volumes")).keys() - expected.keys() - named))
 
 
-def _engine(info: JsonObject) -> Engine:
+def _engine(info: JsonObject, version: JsonObject) -> Engine:
     machine = str(info.get("Architecture") or "")
     return Engine(
         log_driver=str(info.get("LoggingDriver") or ""),
         architecture=_ARCHITECTURES.get(machine, machine),
         memory=whole(info.get("MemTotal")),
         cpus=whole(info.get("NCPU")),
+        cgroup_version=str(info.get("CgroupVersion") or ""),
+        api=str(version.get("ApiVersion") or ""),
         containerd_store=any(
             "io.containerd.snapshotter.v1" in texts(pair) for pair in sequence(info.get("DriverStatus"))
         ),

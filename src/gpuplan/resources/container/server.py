@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.planfile.repositories import canonical, is_remote, on_node
-from gpuplan.resources.container.shape import REPOSITORY, THEIRS
+from gpuplan.resources.container.fields.mounts import REPOSITORY
+from gpuplan.resources.container.spec import THEIRS
 from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects
 from gpuplan.triton.server_flags import conflicts, misshapen
 

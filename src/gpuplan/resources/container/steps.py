@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuplan.resources.container.bound import Bound
-from gpuplan.resources.container.forms import host_ports
+from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address
-from gpuplan.resources.container.shape import ContainerSpec, to_json
+from gpuplan.resources.container.spec import ContainerSpec, to_json
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb

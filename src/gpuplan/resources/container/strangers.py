@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from gpuplan.resources.container.forms import clashes, host_ports
+from gpuplan.resources.container.fields.conversion import observed_fields
+from gpuplan.resources.container.fields.networking import clashes, host_ports
 from gpuplan.resources.container.isolation import every, intrudes, seen
-from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import Observed
 from gpuplan.resources.container.steps import Wanted
 from gpuplan.resources.snapshot.docker import Live
@@ -58,7 +58,7 @@ def held_ports(live: Live) -> Iterable[str]:
     """The host ports that a container holds, or takes when it runs."""
     published = {
         path.removeprefix("ports."): texts(sides)
-        for path, sides in live_fields(live).items()
+        for path, sides in observed_fields(live).items()
         if path.startswith("ports.")
     }
     return host_ports(published)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuplan.resources.container.images import canonical_name, find, pinned, short
 from gpuplan.resources.container.read import Image, Observed
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.container.steps import Wanted
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.change import FieldChange

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gpuplan.resources.container.read import Observed
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.container.steps import TAKE_OVER, Wanted
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address

@@ -6,9 +6,10 @@ import hashlib
 import re
 from functools import partial
 
-from gpuplan.simulator.document import mapping, number, text, texts
+from gpuplan.simulator.document import mapping, number, texts
 from gpuplan.simulator.engine import lifecycle
-from gpuplan.simulator.engine.create import NAME, claim, create
+from gpuplan.simulator.engine.create import NAME, check_resources, claim, create
+from gpuplan.simulator.engine.defaults import updated
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
@@ -20,6 +21,7 @@ from gpuplan.simulator.engine.http import (
     frame,
     nothing,
     reading,
+    release_of,
     route,
 )
 from gpuplan.simulator.engine.inspect import inspect, listed
@@ -136,7 +138,10 @@ _SWAP = "Memory limit should be smaller than already set memoryswap limit, updat
 
 
 def _create(daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
-    container = create(state, daemon.machine, request.query.get("name", ""), request.json())
+    body = request.json()
+    if release_of(state.hardware).asked(request.path) < (1, 43):
+        mapping(body.get("HostConfig")).pop("Annotations", None)
+    container = create(state, daemon.machine, request.query.get("name", ""), body)
     return answer({"Id": container.id, "Warnings": []}, 201)
 
 
@@ -230,16 +235,14 @@ def _remove(_daemon: Daemon, state: NodeState, request: Request, name: str) -> R
 def _update(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
     container, stated = find_container(state, name), request.json()
     held, wanted = number(container.host_config["MemorySwap"]), number(stated.get("Memory"))
-    if wanted > held >= 0 and not stated.get("MemorySwap"):
+    if wanted > held and not stated.get("MemorySwap"):
         raise EngineError(409, f"Cannot update container {container.id}: {_SWAP}")
     for key, told in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
         if number(stated.get("NanoCpus")) > 0 and number(container.host_config.get(key)) > 0:
             why = f"Conflicting options: Nano CPUs cannot be updated as {told} has already been set"
             raise EngineError(409, f"Cannot update container {container.id}: {why}")
-    container.host_config.update({key: value for key, value in stated.items() if key != "RestartPolicy"})
-    if policy := mapping(stated.get("RestartPolicy")):
-        full = {"Name": text(policy.get("Name")), "MaximumRetryCount": number(policy.get("MaximumRetryCount"))}
-        container.host_config["RestartPolicy"] = full
+    check_resources(stated)
+    container.host_config = updated(container.host_config, stated)
     return answer({"Warnings": None})
 
 

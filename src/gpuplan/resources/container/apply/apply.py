@@ -12,7 +12,7 @@ from gpuplan.resources.container.apply.lifecycle import Making, make, prove, rem
 from gpuplan.resources.container.apply.standing import discard, halt, named
 from gpuplan.resources.container.images import Wish
 from gpuplan.resources.container.read import OLD
-from gpuplan.resources.container.shape import REPLACES, from_json
+from gpuplan.resources.container.spec import REPLACES, from_json
 from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts

@@ -24,10 +24,11 @@ from gpuplan.resources.container.apply.standing import (
     step_aside,
     unpause,
 )
-from gpuplan.resources.container.payload import Owner, limits, payload, restart_policy
+from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.fields.conversion import update_body
 from gpuplan.resources.container.read import OLD
 from gpuplan.resources.container.seals import label
-from gpuplan.resources.container.shape import ContainerSpec, EnvValue
+from gpuplan.resources.container.spec import ContainerSpec, EnvValue
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.docker import live
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
@@ -122,8 +123,7 @@ def update(container: str, making: Making) -> None:
         current = live(mapping(engine.inspect_container(container)))
         if current.name != making.name:
             rename(current, making.name, making.address, making.context)
-        policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        body = {**limits(spec), **policy}
+        body = update_body(spec)
         done = not body or post_update(engine, container, body)
     if not done:
         raise Problem(_fixed(making))
@@ -168,7 +168,7 @@ def create(making: Making, devices: Sequence[str], name: str) -> str:
     env = {name: _revealed(value, context) for name, value in spec.env.items()}
     secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}
     owner = Owner(context.plan, address.name, making.digest, label(address.name, secrets, context.seal))
-    body = payload(spec, owner, devices, env, repository)
+    body = create_body(spec, owner, devices, env, repository)
     if making.by_cdi and devices:
         body = by_cdi(body, devices, address, context)
     with told(str(address), f"creating {name}"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuplan.resources.container.apply.faults import told
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, texts
 from gpuplan.types.address import Address

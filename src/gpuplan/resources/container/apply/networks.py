@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuplan.resources.container.apply.faults import told
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.types.address import Address
 

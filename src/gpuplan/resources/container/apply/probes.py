@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuplan.resources.container.apply.faults import told
 from gpuplan.resources.container.apply.inside import ask, listens
 from gpuplan.resources.container.apply.serving import not_serving
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.address import Address

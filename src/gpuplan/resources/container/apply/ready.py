@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gpuplan.resources.container.apply.faults import told
 from gpuplan.resources.container.apply.probes import Look, Waiting, patience, probe
 from gpuplan.resources.container.apply.serving import ModelState, at_start, models, version
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, whole
 from gpuplan.types.address import Address

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.resources.container.apply.inside import ask
-from gpuplan.resources.container.shape import TRITON_PORT
+from gpuplan.resources.container.spec import TRITON_PORT
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
 from gpuplan.types.address import Address
