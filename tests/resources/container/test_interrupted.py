@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.apply import beside, standing
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.resource import Desired

@@ -8,9 +8,9 @@ import pytest
 from urllib3.exceptions import ProtocolError
 
 from gpuplan.core.plan.targets import only
-from gpuplan.resources.container import CONTAINER
 from gpuplan.resources.container.apply import lifecycle
 from gpuplan.resources.container.images import image_address
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.change import Action
 from gpuplan.types.changeset import NodeChanges

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import read
 from gpuplan.resources.container.strangers import held_ports
