@@ -253,7 +253,7 @@ def _command(told: _Told, image: str, completion: bool | None) -> tuple[str, ...
 
 def _about(fault: Fault) -> str:
     if fault.fatal:
-        return "A flag that this Triton does not take"
+        return "This Triton release does not accept a flag"
     return "A deprecated flag of Triton" if "deprecated" in fault.why else "A flag of Triton that has no effect"
 
 
