@@ -6,12 +6,12 @@ import json
 import time
 
 from gpuplan.simulator.document import items, mapping, text
-from gpuplan.simulator.state import Document, Served, Version
+from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion
 from gpuplan.simulator.triton.load import Serving, ready
 from gpuplan.simulator.triton.model_files import fails_to_execute
 from gpuplan.simulator.triton.protocol import (
-    Answer,
     Refusal,
+    TritonAnswer,
     as_error,
     datatype,
     declared,
@@ -31,7 +31,7 @@ _BATCH = (
 )
 
 
-def infer(serving: Serving, model: str, version: str, body: bytes, head: int | None) -> Answer:
+def infer(serving: Serving, model: str, version: str, body: bytes, head: int | None) -> TritonAnswer:
     """Answer one request and count it."""
     try:
         served, number = _find(serving, model, version)
@@ -45,7 +45,7 @@ def infer(serving: Serving, model: str, version: str, body: bytes, head: int | N
     return as_error(500, why) if why else _answer(serving, model, number, served.config, request, batch)
 
 
-def _find(serving: Serving, model: str, version: str) -> tuple[Served, str]:
+def _find(serving: Serving, model: str, version: str) -> tuple[SimulatedModel, str]:
     served = serving.server.models.get(model)
     if served is None:
         raise Refusal(404, f"Request for unknown model: '{model}' is not found")
@@ -164,7 +164,7 @@ def _youngest(serving: Serving, model: str) -> str:
     return max(there or list(served.versions), key=int)
 
 
-def _count_request(version: Version, batch: int, *, failed: bool) -> None:
+def _count_request(version: SimulatedModelVersion, batch: int, *, failed: bool) -> None:
     if failed:
         version.failures += 1
     else:
@@ -173,7 +173,7 @@ def _count_request(version: Version, batch: int, *, failed: bool) -> None:
         version.last = int(time.time() * 1000)
 
 
-def _answer(serving: Serving, model: str, number: str, config: Document, request: Document, batch: int) -> Answer:
+def _answer(serving: Serving, model: str, number: str, config: Document, request: Document, batch: int) -> TritonAnswer:
     asked = {text(each.get("name")): parameters(each) for each in map(mapping, items(request.get("outputs")))}
     binary = mapping(request.get("parameters")).get("binary_data_output") is True
     told: list[Document] = []
@@ -201,7 +201,7 @@ def _answer(serving: Serving, model: str, number: str, config: Document, request
         {**named, "model_name": model, "model_version": number, "outputs": told}, separators=(",", ":")
     ).encode()
     is_binary = any("binary_data_size" in parameters(each) for each in told)
-    return Answer(200, head + content, len(head) if is_binary else None)
+    return TritonAnswer(200, head + content, len(head) if is_binary else None)
 
 
 def _flat(value: object) -> int:
