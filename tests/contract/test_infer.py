@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
-from gpuplan.resources.model.apply.inside import run
+from gpuplan.resources.model.smoke.shared_memory import run
 from tests.contract.models import ensemble
 from tests.contract.node import FLAGS, Node, failed
 

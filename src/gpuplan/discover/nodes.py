@@ -15,7 +15,7 @@ from gpuplan.resources.container.read import Observed, leftover
 from gpuplan.resources.container.read import read as read_containers
 from gpuplan.resources.gpu.describe import describe as describe_gpu
 from gpuplan.resources.gpu.read import read as read_gpus
-from gpuplan.resources.model.read import Server
+from gpuplan.resources.model.read import ModelServer
 from gpuplan.resources.model.read import read as read_models
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -75,7 +75,7 @@ def without_models(node: Node, entry: Entry) -> Entry:
     return replace(entry, section=section, unsaid=(*entry.unsaid, told))
 
 
-def _serving(node: Node, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
+def _serving(node: Node, entry: Entry, server: ModelServer, words: Sequence[str]) -> Entry:
     """A server with what it has loaded; a plan file can say that of one that loads what it is told to."""
     node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
     if is_managed(words):

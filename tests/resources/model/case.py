@@ -9,11 +9,10 @@ from typing import Any
 
 import yaml
 
-from gpuplan.resources.model.budget import Budget
 from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.memory import GIB
 from gpuplan.resources.model.read import read
-from gpuplan.resources.model.wanted import Wanted
+from gpuplan.resources.model.spec import MemoryBudget, ModelSpec
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
@@ -136,7 +135,7 @@ def _address(name: str) -> Address:
 
 def _desired(container: str, name: str, model: Mapping[str, Any]) -> Desired:
     remote, overlay = model.get("repository", ""), tuple(model.get("overlay", ()))
-    wanted = Wanted(
+    wanted = ModelSpec(
         container,
         name,
         model.get("content", "" if remote else "c1"),
@@ -152,9 +151,9 @@ def _desired(container: str, name: str, model: Mapping[str, Any]) -> Desired:
     return Desired(home.part(name), wanted.json(), (Address("n", "container", container), *files, *parts))
 
 
-def _budget(stated: Mapping[str, Any]) -> Budget:
+def _budget(stated: Mapping[str, Any]) -> MemoryBudget:
     checked(stated, "gib groups backend devices slices overcommit")
-    return Budget(
+    return MemoryBudget(
         int(stated["gib"] * GIB),
         tuple((count, tuple(gpus)) for count, gpus in stated.get("groups", [[1, []]])),
         stated.get("backend", "onnxruntime"),

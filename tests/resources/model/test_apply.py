@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuplan.resources.model import MODEL
-from gpuplan.resources.model.log import Log
+from gpuplan.resources.model.apply.failure import Log
 from gpuplan.types.change import Action, Change
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.resource import Desired
@@ -177,7 +177,7 @@ def test_a_load_that_never_answers_ends(bench: Bench, monkeypatch: pytest.Monkey
     assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
     assert bench.states() == {"a": "LOADING"}
     assert failure(bench, wanted).summary == "A model load did not end"
-    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.unloading"), "LOADING", 0.5)
+    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.load"), "LOADING", 0.5)
     stuck = failure(bench, ())
     assert stuck.summary == "A model did not unload"
     assert stuck.detail.startswith("a is still loading on triton, and as long as that goes on")
@@ -244,7 +244,7 @@ def test_a_load_without_effect_is_not_believed(simulated: Bench) -> None:
 
 
 def test_an_unload_without_effect_is_not_believed(simulated: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.unloading"), "UNLOADING", 0.5)
+    monkeypatch.setattr(import_module("gpuplan.resources.model.apply.load"), "UNLOADING", 0.5)
     simulated.python("a")
     simulated.apply(simulated.want(a={}))
     session: Any = simulated.session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.resources.model.log import TAIL, Log
+from gpuplan.resources.model.apply.failure import TAIL, Log
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 LINES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.resources.model import MODEL
-from gpuplan.resources.model.failure import failed
-from gpuplan.resources.model.read import Server, Version
-from gpuplan.resources.model.restart import restart_step
-from gpuplan.resources.model.wanted import Wanted
+from gpuplan.resources.model.apply.failure import failed
+from gpuplan.resources.model.read import ModelServer, ModelVersion
+from gpuplan.resources.model.restart import restart_server
+from gpuplan.resources.model.spec import ModelSpec
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.diagnostic import Problem
@@ -24,7 +24,7 @@ NO_MEMORY = [
 
 def restart(bench: Bench) -> Step:
     node = bench.session.node
-    return restart_step(Address(node, "model", SERVER), Address(node, "container", SERVER))
+    return restart_server(Address(node, "model", SERVER), Address(node, "container", SERVER))
 
 
 def test_a_restarted_container_has_its_models_again(bench: Bench) -> None:
@@ -45,8 +45,8 @@ def test_one_that_does_not_run_is_not_started(simulated: Bench) -> None:
 
 @pytest.mark.parametrize("reason", NO_MEMORY)
 def test_a_load_without_memory_after_an_unload_names_the_restart(reason: str) -> None:
-    wanted = Wanted(SERVER, "a", "c1", (1,), 60.0)
-    found = Server("127.0.0.1:8000", {"a": [Version(1, "UNAVAILABLE", reason)]}, {}, {})
+    wanted = ModelSpec(SERVER, "a", "c1", (1,), 60.0)
+    found = ModelServer("127.0.0.1:8000", {"a": [ModelVersion(1, "UNAVAILABLE", reason)]}, {}, {})
     address = Address("n", "model", f"{SERVER}/a")
     plain = failed(Step("load", address, Verb.CREATE, "", wanted.json()), wanted, found, "", ())
     after = failed(
@@ -59,7 +59,9 @@ def test_a_load_without_memory_after_an_unload_names_the_restart(reason: str) ->
 
 
 def test_another_failure_after_an_unload_is_not_one_of_memory() -> None:
-    wanted = Wanted(SERVER, "a", "c1", (1,), 60.0)
-    found = Server("127.0.0.1:8000", {"a": [Version(1, "UNAVAILABLE", "Internal: weights not found")]}, {}, {})
+    wanted = ModelSpec(SERVER, "a", "c1", (1,), 60.0)
+    found = ModelServer(
+        "127.0.0.1:8000", {"a": [ModelVersion(1, "UNAVAILABLE", "Internal: weights not found")]}, {}, {}
+    )
     step = Step("load", Address("n", "model", f"{SERVER}/a"), Verb.CREATE, "", {**wanted.json(), "unloaded": ["b"]})
     assert "restart" not in failed(step, wanted, found, "", ()).fix

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.model.apply.proving import Load, Place, prove
-from gpuplan.resources.model.smoke.asked import Asked
+from gpuplan.resources.model.smoke.run import RequestLoad, SmokeTarget, run_smoke
+from gpuplan.resources.model.smoke.spec import SmokeSpec
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.transport.session import Question
 from gpuplan.types.address import Address
@@ -43,10 +43,10 @@ def failure(bench: Bench, desired: Sequence[Desired]) -> Diagnostic:
     return found
 
 
-def place(bench: Bench) -> Place:
+def place(bench: Bench) -> SmokeTarget:
     value: Any = bench.session.ask(Question("bench", ("triton",))).probe("triton").value
     (server,) = value["servers"]
-    return Place(bench.apply_context, server["container"], SERVER, server["address"])
+    return SmokeTarget(bench.apply_context, server["container"], SERVER, server["address"])
 
 
 def test_a_model_that_answers_stays_and_another_smoke_changes_nothing(bench: Bench) -> None:
@@ -104,24 +104,26 @@ def test_what_does_not_fit_the_model_that_the_server_has_is_told(bench: Bench) -
     bench.python("a", answer=0)
     bench.apply(bench.want(a={}))
     with pytest.raises(Problem) as caught:
-        prove(place(bench), Address("n", "model", f"{SERVER}/a"), (1,), Asked(inputs={"X": 1}, batch=9), Load())
+        run_smoke(
+            place(bench), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(inputs={"X": 1}, batch=9), RequestLoad()
+        )
     assert [each.summary for each in caught.value.diagnostics] == ["A smoke inference does not fit its model"] * 2
     with pytest.raises(Problem, match="Request for unknown model: 'b' is not found"):
-        prove(place(bench), Address("n", "model", f"{SERVER}/b"), (1,), Asked(), Load())
+        run_smoke(place(bench), Address("n", "model", f"{SERVER}/b"), (1,), SmokeSpec(), RequestLoad())
 
 
 def test_many_in_flight_through_system_shared_memory(bench: Bench) -> None:
     bench.python("a", answer=0, versions=(1, 2))
     bench.apply(bench.want(a={"versions": "all"}))
-    asked = Asked(shared_memory="system", batch=1, outputs={"OUT": 0.0})
-    one, two = prove(place(bench), Address("n", "model", f"{SERVER}/a"), (1, 2), asked, Load(20, 4))
+    asked = SmokeSpec(shared_memory="system", batch=1, outputs={"OUT": 0.0})
+    one, two = run_smoke(place(bench), Address("n", "model", f"{SERVER}/a"), (1, 2), asked, RequestLoad(20, 4))
     assert [(each.version, each.requests, len(each.latencies), each.diagnostics) for each in (one, two)] == [
         (1, 20, 20, ()),
         (2, 20, 20, ()),
     ]
     assert list(one.latencies) == sorted(one.latencies)
-    wrong = Asked(shared_memory="system", outputs={"OUT": 7})
-    (proof,) = prove(place(bench), Address("n", "model", f"{SERVER}/a"), (1,), wrong, Load())
+    wrong = SmokeSpec(shared_memory="system", outputs={"OUT": 7})
+    (proof,) = run_smoke(place(bench), Address("n", "model", f"{SERVER}/a"), (1,), wrong, RequestLoad())
     assert "[0, 0] is 0.0, expected was 7.0" in proof.diagnostics[0].detail
     engine = bench.session.docker()
     listed = engine.exec_create(SERVER, ["ls", "/dev/shm"])["Id"]
@@ -132,7 +134,9 @@ def test_cuda_shared_memory_without_a_gpu_says_what_is_missing(bench: Bench) -> 
     bench.python("a", answer=0)
     bench.apply(bench.want(a={}))
     with pytest.raises(Problem) as caught:
-        prove(place(bench), Address("n", "model", f"{SERVER}/a"), (1,), Asked(shared_memory="cuda"), Load())
+        run_smoke(
+            place(bench), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
+        )
     (found,) = caught.value.diagnostics
     assert found.summary == "CUDA shared memory could not be used"
     assert "libcuda.so.1" in found.detail
@@ -143,6 +147,8 @@ def test_one_that_never_answers_is_not_waited_for_twice(bench: Bench) -> None:
     bench.apply(bench.want(a={}))
     if isinstance(bench.session, SimulatedSession):
         bench.session.faults.infer["a"] = None
-    (proof,) = prove(place(bench), Address("n", "model", f"{SERVER}/a"), (1,), Asked(timeout=0.5), Load(50, 2))
+    (proof,) = run_smoke(
+        place(bench), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(timeout=0.5), RequestLoad(50, 2)
+    )
     assert proof.requests == 2
     assert "no answer within 0.5 s (2 of 2 requests)" in proof.diagnostics[0].detail

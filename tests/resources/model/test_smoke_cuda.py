@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.model.apply.cuda_memory import cuda_region
-from gpuplan.resources.model.apply.proving import Load, prove
-from gpuplan.resources.model.apply.shared_memory import Inside
-from gpuplan.resources.model.smoke.asked import Asked
+from gpuplan.resources.model.smoke.run import RequestLoad, run_smoke
+from gpuplan.resources.model.smoke.shared_memory import Inside, cuda_region
+from gpuplan.resources.model.smoke.spec import SmokeSpec
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
 from tests.resources.model.bench import SERVER, Bench
@@ -69,7 +68,9 @@ def test_a_server_that_refuses_the_region_is_told_and_nothing_stays(driven: Benc
     driven.python("a", answer=0)
     driven.apply(driven.want(a={}))
     with pytest.raises(Problem) as caught:
-        prove(place(driven), Address("n", "model", f"{SERVER}/a"), (1,), Asked(shared_memory="cuda"), Load())
+        run_smoke(
+            place(driven), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
+        )
     (found,) = caught.value.diagnostics
     assert found.summary == "A model server refuses shared memory"
     assert found.detail.endswith("CUDA shared memory: failed to register shared memory region: invalid args.")

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from gpuplan.cli import main
-from gpuplan.resources.model.apply import proving
-from gpuplan.resources.model.apply.proving import Load, prove
-from gpuplan.resources.model.smoke import stated
-from gpuplan.resources.model.smoke.asked import Asked
+from gpuplan.resources.model import desired
+from gpuplan.resources.model.smoke import run
+from gpuplan.resources.model.smoke.run import RequestLoad, run_smoke
+from gpuplan.resources.model.smoke.spec import SmokeSpec
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
 from tests.resources.model.bench import CONFIG, SERVER, Bench
@@ -50,14 +50,14 @@ def test_single_answers_streams_and_shared_memory(real: Bench) -> None:
     stream(real, "s", "range(3)")
     stream(real, "bad", "(1, float('nan'))")
     real.apply(real.want(a={"smoke": {"protocol": "grpc", "outputs": {"OUT": 3}}}, s={"smoke": True}, bad={}))
-    asked = Asked(protocol="grpc", shared_memory="system", outputs={"OUT": 3})
-    (proof,) = prove(place(real), address("a"), (1,), asked, Load(10, 2))
+    asked = SmokeSpec(protocol="grpc", shared_memory="system", outputs={"OUT": 3})
+    (proof,) = run_smoke(place(real), address("a"), (1,), asked, RequestLoad(10, 2))
     assert (proof.protocol, len(proof.latencies), proof.diagnostics) == ("grpc", 10, ())
-    (proof,) = prove(place(real), address("s"), (1,), Asked(), Load(6, 3))
+    (proof,) = run_smoke(place(real), address("s"), (1,), SmokeSpec(), RequestLoad(6, 3))
     assert (proof.protocol, len(proof.latencies)) == ("grpc", 6)
-    (proof,) = prove(place(real), address("bad"), (1,), Asked(outputs={"OUT": {"finite": True}}), Load())
+    (proof,) = run_smoke(place(real), address("bad"), (1,), SmokeSpec(outputs={"OUT": {"finite": True}}), RequestLoad())
     assert "not finite" in proof.diagnostics[0].detail
-    (proof,) = prove(place(real), address("a"), (9,), Asked(protocol="grpc"), Load())
+    (proof,) = run_smoke(place(real), address("a"), (9,), SmokeSpec(protocol="grpc"), RequestLoad())
     assert "over gRPC with IN FP32 [1, 1]: Request for unknown model: 'a' version 9" in proof.diagnostics[0].detail
 
 
@@ -68,19 +68,19 @@ def test_an_answer_that_does_not_come(real: Bench) -> None:
     real.write("a/1/model.py", STREAM.format(answers="(__import__('time').sleep(3),)"))
     real.apply(real.want(s={}, a={}))
     for name in ("s", "a"):
-        (proof,) = prove(place(real), address(name), (1,), Asked(protocol="grpc", timeout=0.5), Load())
+        (proof,) = run_smoke(place(real), address(name), (1,), SmokeSpec(protocol="grpc", timeout=0.5), RequestLoad())
         assert "within 0.5 s" in proof.diagnostics[0].detail
 
 
 def test_without_the_library_it_says_what_to_install(
     simulated: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (proving, stated):
+    for module in (run, desired):
         monkeypatch.setattr(module, "has_grpc", lambda: False)
     simulated.python("a")
     simulated.apply(simulated.want(a={}))
     with pytest.raises(Problem, match="the library for that is not here") as caught:
-        prove(place(simulated), address("a"), (1,), Asked(protocol="grpc"), Load())
+        run_smoke(place(simulated), address("a"), (1,), SmokeSpec(protocol="grpc"), RequestLoad())
     assert caught.value.diagnostics[0].fix == "Install it here: pip install 'gpuplan[grpc]'"
     plan: dict[str, Any] = yaml.safe_load(Path(simulated.base / "plan.yaml").read_text())
     plan["models"]["a"]["smoke"] = {"protocol": "grpc"}

@@ -8,9 +8,8 @@ from typing import Any
 
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.sources.remote import laid_over
-from gpuplan.resources.model.budget import groups_of
-from gpuplan.resources.model.desired import spec
-from gpuplan.resources.model.wanted import Wanted, lays_all_anew, wanted_from
+from gpuplan.resources.model.desired import desired_models
+from gpuplan.resources.model.spec import ModelSpec, groups_of, lays_all_anew, wanted_from
 from gpuplan.types.inventory import Host
 
 PLAN = """
@@ -39,10 +38,10 @@ REPORTED = {
 }
 
 
-def wanted(folder: Path, models: str) -> dict[str, Wanted]:
+def wanted(folder: Path, models: str) -> dict[str, ModelSpec]:
     """Container/model → what is wanted."""
     (folder / "plan.yaml").write_text(PLAN + models)
-    desired, faults = spec(load_plan(str(folder / "plan.yaml"), environ={}), Host("n"))
+    desired, faults = desired_models(load_plan(str(folder / "plan.yaml"), environ={}), Host("n"))
     assert list(faults) == []
     return {each.address.name: wanted_from(each.spec) for each in desired}
 
@@ -112,6 +111,6 @@ def test_a_server_of_few_threads_bears_few_loads_at_once(tmp_path: Path) -> None
         flags = f"triton: {{ repository: /mnt/models, flags: {{ http-thread-count: {threads} }} }}"
         text = PLAN.replace("triton: { repository: /mnt/models }", flags) + "  a: { containers: [one, four] }\n"
         (tmp_path / "plan.yaml").write_text(text)
-        desired, _ = spec(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
+        desired, _ = desired_models(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
         found = {each.address.name: wanted_from(each.spec).abreast for each in desired}
         assert found == {"one/a": loads, "four/a": 0}

@@ -11,7 +11,7 @@ import pytest
 
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.resources.repository import REPOSITORY
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.change import Change, Step
@@ -80,7 +80,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
 
 
 def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
-    desired, faults = spec(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
+    desired, faults = desired_repositories(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
     assert faults == []
     return desired
 

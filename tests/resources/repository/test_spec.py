@@ -11,8 +11,8 @@ import yaml
 
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.model.desired import spec as model_spec
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.model.desired import desired_models as model_spec
+from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired
@@ -61,7 +61,7 @@ def test_a_source_becomes_what_the_case_expects(path: Path, tmp_path: Path) -> N
     case = checked(yaml.safe_load(path.read_text("utf-8")), "about files plan expect")
     expect = checked(case["expect"], "faults files versions")
     plan = build(tmp_path, case["files"], case["plan"])
-    desired, faults = spec(plan, HOST)
+    desired, faults = desired_repositories(plan, HOST)
     models, more = model_spec(plan, HOST)
     assert sorted(told(tmp_path, each) for each in (*faults, *more)) == sorted(expect.get("faults", [])), case["about"]
     if "files" in expect:
@@ -71,14 +71,14 @@ def test_a_source_becomes_what_the_case_expects(path: Path, tmp_path: Path) -> N
 
 
 def test_the_quickstart_renders_as_it_did(golden: Callable[[str, str], None]) -> None:
-    desired, faults = spec(load_plan(str(QUICKSTART), environ={}), HOST)
+    desired, faults = desired_repositories(load_plan(str(QUICKSTART), environ={}), HOST)
     assert faults == []
     texts = [f"# {each.address.name}/{name}\n{text}" for each in desired for name, text in configs(each).items()]
     golden("quickstart", "\n".join(texts))
 
 
 def test_each_container_has_its_own_overrides() -> None:
-    desired, _ = spec(load_plan(str(QUICKSTART), environ={}), HOST)
+    desired, _ = desired_repositories(load_plan(str(QUICKSTART), environ={}), HOST)
     sizes = {each.address.name: "max_batch_size: 8" in configs(each)["classifier"] for each in desired}
     assert sizes == {"triton-large": False, "triton-small": True}
 
@@ -89,7 +89,7 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
 
     def content(**changed: Any) -> str:
         plan = {"models": {"a": models["a"] | changed.pop("model", {})}}
-        desired, faults = spec(build(tmp_path, files | changed, plan), HOST)
+        desired, faults = desired_repositories(build(tmp_path, files | changed, plan), HOST)
         assert faults == []
         return str(models_of(desired[0])["a"]["content"])
 
@@ -104,18 +104,18 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
 
 def test_all_nodes_of_one_run_get_the_same_files(tmp_path: Path) -> None:
     plan = build(tmp_path, {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}, one("m"))
-    (first,), _ = spec(plan, Host("n1"))
+    (first,), _ = desired_repositories(plan, Host("n1"))
     (tmp_path / "m/1/model.py").write_text("changed meanwhile")
-    (second,), _ = spec(plan, Host("n2"))
+    (second,), _ = desired_repositories(plan, Host("n2"))
     assert second.spec == first.spec
 
 
 def test_a_mark_that_came_with_the_source_is_replaced(tmp_path: Path) -> None:
     config = f'{PYTHON_CONFIG} parameters {{ key: "gpuplan_content" value {{ string_value: "of another node" }} }}'
     plain = build(tmp_path, {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}, one("m"))
-    (wanted,), _ = spec(plain, HOST)
+    (wanted,), _ = desired_repositories(plain, HOST)
     marked = build(tmp_path, {"m/config.pbtxt": config}, one("m"))
-    (found,), _ = spec(marked, HOST)
+    (found,), _ = desired_repositories(marked, HOST)
     assert found.spec == wanted.spec
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuplan.resources.model.smoke.answer import Output, complaints
-from gpuplan.resources.model.smoke.asked import Asked
-from gpuplan.resources.model.smoke.form import form_of
-from gpuplan.resources.model.smoke.request import Request, request_for
+from gpuplan.resources.model.smoke.request import InferRequest, build_request
+from gpuplan.resources.model.smoke.response import OutputTensor, response_errors
+from gpuplan.resources.model.smoke.spec import SmokeSpec
+from gpuplan.resources.model.smoke.tensors import signature_of
 
-FORM = form_of(
+FORM = signature_of(
     {
         "max_batch_size": 4,
         "output": [
@@ -30,24 +30,24 @@ def npy() -> bytes:
     return file.getvalue()
 
 
-def said(answer: dict[str, Output], **outputs: Any) -> list[str]:
-    asked = Asked(outputs=outputs)
-    made = request_for("m", asked, FORM, lambda _: npy())
-    assert isinstance(made, Request), made
-    return list(complaints(answer, made, asked, lambda _: npy()))
+def said(answer: dict[str, OutputTensor], **outputs: Any) -> list[str]:
+    asked = SmokeSpec(outputs=outputs)
+    made = build_request("m", asked, FORM, lambda _: npy())
+    assert isinstance(made, InferRequest), made
+    return list(response_errors(answer, made, asked, lambda _: npy()))
 
 
-def good(*values: float, text: bytes = b"hi") -> dict[str, Output]:
+def good(*values: float, text: bytes = b"hi") -> dict[str, OutputTensor]:
     floats = np.array([values or (0.5, 1.5)], dtype=np.float32)
     texts = np.array([[text]], dtype=object)
-    return {"f": Output("FP32", floats.shape, floats), "t": Output("BYTES", (1, 1), texts)}
+    return {"f": OutputTensor("FP32", floats.shape, floats), "t": OutputTensor("BYTES", (1, 1), texts)}
 
 
 def test_what_is_declared_must_come() -> None:
     assert said({}) == ["the output f is missing", "the output t is missing"]
-    wrong = {**good(), "f": Output("FP64", (1, 2), None)}
+    wrong = {**good(), "f": OutputTensor("FP64", (1, 2), None)}
     assert said(wrong) == ["the output f is FP64, and its config says FP32"]
-    wrong = {**good(), "f": Output("FP32", (2, 2), None), "t": Output("BYTES", (1,), None)}
+    wrong = {**good(), "f": OutputTensor("FP32", (2, 2), None), "t": OutputTensor("BYTES", (1,), None)}
     assert said(wrong) == [
         "the output f has the shape [2, 2], and its config says [1, 2]",
         "the output t has the shape [1], and its config says [1, -1]",
@@ -93,10 +93,10 @@ def test_what_is_not_finite_is_told_only_where_that_is_asked() -> None:
 
 
 def test_of_many_differences_a_few_are_told() -> None:
-    form = form_of({"output": [{"name": "f", "data_type": "TYPE_INT32", "dims": [9]}]})
-    asked = Asked(outputs={"f": 1})
-    made = request_for("m", asked, form, lambda _: b"")
-    assert isinstance(made, Request)
-    answer = {"f": Output("INT32", (9,), np.zeros(9, dtype=np.int32))}
-    (words,) = complaints(answer, made, asked, lambda _: b"")
+    form = signature_of({"output": [{"name": "f", "data_type": "TYPE_INT32", "dims": [9]}]})
+    asked = SmokeSpec(outputs={"f": 1})
+    made = build_request("m", asked, form, lambda _: b"")
+    assert isinstance(made, InferRequest)
+    answer = {"f": OutputTensor("INT32", (9,), np.zeros(9, dtype=np.int32))}
+    (words,) = response_errors(answer, made, asked, lambda _: b"")
     assert words.endswith("[2] is 0, expected was 1, and 6 more differ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.model.smoke.request import Request
+from gpuplan.resources.model.smoke.request import InferRequest
 from tests.resources.model.smoke.case import CASES, load
 
 
@@ -18,7 +18,7 @@ def test_a_request_is_as_the_case_says(path: Path) -> None:
     if "faults" in case.expect:
         assert made == case.expect["faults"]
         return
-    assert isinstance(made, Request), made
+    assert isinstance(made, InferRequest), made
     assert {each.tensor.name: told(each) for each in made.inputs} == case.expect["inputs"]
     assert made.batch == case.expect.get("batch", 1)
     assert made.form.sequence == case.expect.get("sequence", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.model.apply import cuda_program
+from gpuplan.resources.model.smoke import cuda_program
 
 FAKE = Path(__file__).parent / "fake_cuda.c"
 CALLS = [

@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.resources.model.smoke.answer import Output, complaints
-from gpuplan.resources.model.smoke.asked import Asked, asked_from
-from gpuplan.resources.model.smoke.datatypes import DATATYPES, from_bytes, numpy_type, to_bytes
-from gpuplan.resources.model.smoke.form import Form, fits, form_of
-from gpuplan.resources.model.smoke.layout import filled, layout_of
-from gpuplan.resources.model.smoke.request import Request, request_for
-from gpuplan.resources.model.smoke.values import generated
+from gpuplan.resources.model.smoke.request import InferRequest, build_request, filled, layout_of
+from gpuplan.resources.model.smoke.response import OutputTensor, response_errors
+from gpuplan.resources.model.smoke.spec import SmokeSpec, asked_from
+from gpuplan.resources.model.smoke.tensors import (
+    DATATYPES,
+    ModelSignature,
+    fits,
+    from_bytes,
+    generated,
+    numpy_type,
+    signature_of,
+    to_bytes,
+)
 from gpuplan.types.diagnostic import Problem
 
 NAMES = st.sampled_from(("a", "b", "c", "d"))
@@ -44,10 +50,10 @@ def nothing(path: str) -> bytes:
 
 @given(configs(), st.dictionaries(NAMES, WORDS))
 def test_a_generated_request_fits_the_metadata(config: dict[str, Any], words: dict[str, str | None]) -> None:
-    form = form_of(config)
+    form = signature_of(config)
     inputs = {name: word for name, word in words.items() if name in form.inputs and word}
-    made = request_for("m", asked_from(Asked(inputs=inputs).json()), form, nothing)
-    assert isinstance(made, Request), made
+    made = build_request("m", asked_from(SmokeSpec(inputs=inputs).json()), form, nothing)
+    assert isinstance(made, InferRequest), made
     given_names = {each.tensor.name for each in made.inputs}
     assert given_names == {name for name, each in form.inputs.items() if not each.optional or name in inputs}
     for each in made.inputs:
@@ -59,11 +65,11 @@ def test_a_generated_request_fits_the_metadata(config: dict[str, Any], words: di
 
 @given(configs())
 def test_what_fits_is_no_complaint_and_what_lies_in_memory_is_found_again(config: dict[str, Any]) -> None:
-    form = form_of(config)
-    made = request_for("m", Asked(), form, nothing)
-    assert isinstance(made, Request)
+    form = signature_of(config)
+    made = build_request("m", SmokeSpec(), form, nothing)
+    assert isinstance(made, InferRequest)
     answer = {name: answered(form, name) for name in form.outputs}
-    assert list(complaints(answer, made, Asked(), nothing)) == []
+    assert list(response_errors(answer, made, SmokeSpec(), nothing)) == []
     layout = layout_of(made)
     for each in made.inputs:
         slot = layout.inputs[each.tensor.name]
@@ -72,7 +78,7 @@ def test_what_fits_is_no_complaint_and_what_lies_in_memory_is_found_again(config
     for name, slot in layout.outputs.items():
         raw = to_bytes(form.outputs[name].datatype, answer[name].array)
         region[slot.offset : slot.offset + slot.size] = raw
-    absent = {name: Output(each.datatype, each.shape, None) for name, each in answer.items()}
+    absent = {name: OutputTensor(each.datatype, each.shape, None) for name, each in answer.items()}
     back = filled(absent, layout, made, bytes(region))
     for name in layout.outputs:
         assert np.array_equal(back[name].array, answer[name].array)
@@ -88,16 +94,16 @@ def test_bytes_are_the_elements(kind: str, word: str | None, shape: list[int]) -
     assert np.array_equal(array, generated(word or "", datatype, tuple(shape), "seed"))
 
 
-def answered(form: Form, name: str) -> Output:
+def answered(form: ModelSignature, name: str) -> OutputTensor:
     tensor = form.outputs[name]
     shape = tuple(2 if size == -1 else size for size in form.full(tensor, 1))
-    return Output(tensor.datatype.name, shape, generated("random", tensor.datatype, shape, name))
+    return OutputTensor(tensor.datatype.name, shape, generated("random", tensor.datatype, shape, name))
 
 
 def test_an_output_that_would_fill_the_memory_of_this_machine_is_not_asked_for() -> None:
     output = {"name": "b", "data_type": "TYPE_FP32", "dims": [1 << 20, 1 << 12]}
-    form = form_of({"input": [{"name": "a", "data_type": "TYPE_FP32", "dims": [1]}], "output": [output]})
-    made = request_for("m", Asked(), form, nothing)
-    assert isinstance(made, Request)
+    form = signature_of({"input": [{"name": "a", "data_type": "TYPE_FP32", "dims": [1]}], "output": [output]})
+    made = build_request("m", SmokeSpec(), form, nothing)
+    assert isinstance(made, InferRequest)
     with pytest.raises(Problem, match="17,179,869,184 bytes"):
         layout_of(made)

@@ -16,7 +16,7 @@ POLL = 0.02
 
 
 def main(path: str, seconds: float) -> None:
-    """Hold the content of a file on the GPU until it is said to be done."""
+    """Hold the content of a file on the GPU until the file PATH.done exists."""
     with open(path, "rb") as file:
         content = file.read()
     cuda = _driver()
@@ -60,7 +60,7 @@ def _lend(cuda: ctypes.CDLL, pointer: ctypes.c_uint64, content: bytes, path: str
     deadline = time.monotonic() + seconds
     while not os.path.exists(path + ".done"):
         if time.monotonic() > deadline:
-            sys.exit("nobody said that it is done within {} s".format(seconds))
+            sys.exit("no request to end within {} s".format(seconds))
         time.sleep(POLL)
     back = ctypes.create_string_buffer(len(content))
     _call(cuda, "cuMemcpyDtoH_v2", back, pointer, size)

@@ -9,7 +9,7 @@ from gpuplan.types.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
-class Proof:
+class SmokeResult:
     """One version of one model, asked once or many times."""
 
     address: Address
@@ -29,10 +29,10 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class NodeProofs:
+class NodeSmokeResults:
     """What one node's models answered."""
 
     node: str
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[SmokeResult, ...] = ()
     unread: tuple[Diagnostic, ...] = ()
     """Why the node, or one of its servers, could not be asked."""
