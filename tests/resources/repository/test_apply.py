@@ -23,7 +23,7 @@ from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import JsonObject, as_object
-from tests.resources.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
+from tests.resources.repository.test_desired import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
 
 FILES: dict[str, Any] = {
     "m/config.pbtxt": PYTHON_CONFIG,

@@ -1,4 +1,4 @@
-"""Cases as data: a config and what a plan file asks → the tensors of the request, or every fault with its place."""
+"""Cases as data: a config and a smoke section → the tensors of the request, or every issue with its place."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gpuplan.types.diagnostic import Diagnostic, Problem
 from tests.resources.told import checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-KEYS = "about config smoke files inputs batch sequence faults"
+KEYS = "about config smoke files inputs batch sequence issues"
 
 
 @dataclass
 class Case:
     about: str
-    form: ModelSignature
-    asked: SmokeSpec
+    signature: ModelSignature
+    spec: SmokeSpec
     files: Mapping[str, bytes]
     expect: Mapping[str, Any]
 
     def request(self) -> InferRequest | list[str]:
-        """The request, or each fault as `place: detail [fix]`."""
-        made = build_request("m", self.asked, self.form, self.read)
+        """The request, or each issue as `place: detail [fix]`."""
+        made = build_request("m", self.spec, self.signature, self.read)
         if isinstance(made, InferRequest):
             return made
         return [f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in made]
@@ -43,7 +43,7 @@ class Case:
 
 
 def load(path: Path) -> Case:
-    """Read a case; a key that nobody reads is an error."""
+    """Read a case; an unknown key is an error."""
     stated = checked(yaml.safe_load(path.read_text("utf-8")), KEYS)
     model = Model.model_validate({"source": "m", "containers": ["t"], "smoke": stated.get("smoke", True)})
     asked = smoke_of(model)

@@ -133,7 +133,7 @@ def _impossible(expected: ExpectedOutput, tensor: TensorSpec, signature: ModelSi
             shape = () if not isinstance(expected.values, Mapping) else None
         elif not signature.accepts(shape, tensor):
             declared = format_shape(signature.request_shape(tensor, -1))
-            return f"it has the shape {format_shape(shape)}, the output {declared}"
+            return f"its shape is {format_shape(shape)}, but the output has {declared}"
         if shape is not None:
             to_array(_literal(expected.values, shape), tensor.datatype, shape, "", read)
     except InvalidTensor as error:

@@ -1,4 +1,4 @@
-"""A bench: the repository and the model room against one model server that answers for itself, simulated or real."""
+"""A node with one Triton, simulated or real, to which the repository and the model kind are applied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpuplan.types.outcome import StepOutcome
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 
-PLAN = "bench"
+PLAN = "test"
 SERVER = "triton"
 START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
 FLAGS = (
@@ -42,7 +42,7 @@ FLAGS = (
     "--exit-on-error=false",
     "--disable-auto-complete-config",  # a load then takes 0.1 s instead of 1.3 s
 )
-ROOMS: dict[str, Kind[Any]] = {"repository": repository.REPOSITORY, "model": model.MODEL}
+KINDS: dict[str, Kind[Any]] = {"repository": repository.REPOSITORY, "model": model.MODEL}
 CONFIG = """
 backend: "python"
 max_batch_size: 4
@@ -66,22 +66,23 @@ class TritonPythonModel:
 
 
 @dataclass
-class Answers:
-    """What came of asking."""
+class SentRequests:
+    """The responses to requests that were sent without a pause."""
 
-    given: dict[str, list[float]]
+    answers: dict[str, list[float]]
+    """By model."""
     failed: list[str]
 
 
-class Bench:
-    """One node with one model server in a container that no room made."""
+class TritonNode:
+    """One node with one Triton in a container that the container kind did not create."""
 
     def __init__(self, session: Session, base: Path, image: str) -> None:
         self.session = session
         self.base = base
         self.image = image
-        self.said: list[str] = []
-        self.apply_context = NodeContext(session, PLAN, base, {}, self.said.append)
+        self.progress: list[str] = []
+        self.apply_context = NodeContext(session, PLAN, base, {}, self.progress.append)
         self.record = Record(PLAN)
 
     def serve(self) -> None:
@@ -95,16 +96,16 @@ class Bench:
         command = ["sh", "-c", START, "tritonserver", *FLAGS]
         engine.create_container(self.image, command, name=SERVER, ports=[8000], labels=labels, host_config=settings)
         engine.start(SERVER)
-        self.await_live()
+        self.wait_until_live()
 
-    def await_live(self) -> None:
+    def wait_until_live(self) -> None:
         """Wait until the server answers."""
         deadline = time.monotonic() + 30
         while "index" not in self._server():
-            assert time.monotonic() < deadline, "the server does not come up"
+            assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.05)
 
-    def python(self, name: str, answer: int = 1, versions: Sequence[int] = (1,), first: str = "pass") -> None:
+    def write_model(self, name: str, answer: int = 1, versions: Sequence[int] = (1,), first: str = "pass") -> None:
         """Write the source of a model that answers with a number."""
         for version in versions:
             self.write(f"{name}/{version}/model.py", CODE.format(first=first, answer=answer))
@@ -115,7 +116,7 @@ class Bench:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, "utf-8")
 
-    def want(self, **models: Any) -> tuple[Desired, ...]:
+    def plan(self, **models: Any) -> tuple[Desired, ...]:
         """The desired resources of a plan file with these models; each source is the directory of its name."""
         plan = {
             "version": 1,
@@ -126,44 +127,43 @@ class Bench:
         (self.base / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), "utf-8")
         read = load_plan(str(self.base / "plan.yaml"), environ={})
         desired: list[Desired] = []
-        for room in ROOMS.values():
-            wished, faults = room.spec(read, Host(self.session.node))
-            assert list(faults) == []
-            desired.extend(wished)
+        for kind in KINDS.values():
+            resources, issues = kind.spec(read, Host(self.session.node))
+            assert list(issues) == []
+            desired.extend(resources)
         return tuple(desired)
 
     def compare(self, desired: Sequence[Desired]) -> tuple[Change, ...]:
-        """What both rooms say; nothing may be unknown."""
+        """The changes of both kinds; nothing may be unknown."""
         snapshot = self.session.ask(Question(PLAN, ("docker", "triton", "repository")))
         disturbed: dict[Address, str] = {}
         changes: list[Change] = []
-        for kind, room in ROOMS.items():
+        for name, kind in KINDS.items():
             diff_context = DiffContext(self.session.node, PLAN, self.record, {}, dict(disturbed))
-            found: Comparison = room.compare(
-                [each for each in desired if each.address.kind == kind], snapshot, diff_context
-            )
-            assert found.unknown == ()
-            for change in found.changes:
+            resources = [resource for resource in desired if resource.address.kind == name]
+            comparison: Comparison = kind.compare(resources, snapshot, diff_context)
+            assert comparison.unknown == ()
+            for change in comparison.changes:
                 disturbed.update(change.disturbs)
-            changes.extend(found.changes)
+            changes.extend(comparison.changes)
         return tuple(changes)
 
     def apply(self, desired: Sequence[Desired]) -> tuple[Change, ...]:
-        """Compare, run every step in order, and remember what was wanted; the changes."""
+        """Compare, run every step in order, and record the desired resources; the changes."""
         changes = self.compare(desired)
-        self.carry_out(changes)
+        self.run_steps(changes)
         resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}
         self.record = Record(PLAN, "r1", resources=resources)
         return changes
 
-    def carry_out(self, changes: Sequence[Change]) -> None:
+    def run_steps(self, changes: Sequence[Change]) -> None:
         """Run every step in order."""
         steps = {step.id: step for change in changes for step in change.steps}
         for name in in_order(changes):
-            ROOMS[steps[name].address.kind].apply(steps[name], self.apply_context)
+            KINDS[steps[name].address.kind].apply(steps[name], self.apply_context)
 
-    def apply_side_by_side(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
-        """Compare, and run the steps as an apply does, those of a crew side by side; the outcomes of the loads."""
+    def apply_in_parallel(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
+        """Compare, and run the steps as an apply does, loads in parallel; the outcomes by model."""
         changes = self.compare(desired)
         node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
         journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
@@ -173,8 +173,8 @@ class Bench:
         self.record = ledger.record
         return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}
 
-    def by_hand(self, act: str, name: str, config: str = "") -> None:
-        """Load or unload a model as somebody with curl would, and wait until it is done; `config` is JSON."""
+    def call_manually(self, act: str, name: str, config: str = "") -> None:
+        """Load or unload a model as with curl, and wait until that is done; `config` is JSON."""
         body = json.dumps({"parameters": {"config": config}} if config else {}).encode()
         with self.apply_context.forward(8000) as address:
             connection = http.client.HTTPConnection(address, timeout=30)
@@ -187,11 +187,11 @@ class Bench:
             time.sleep(0.05)
 
     def states(self) -> dict[str, str]:
-        """Model → the state of its youngest version that has one, as the server says."""
+        """Model → the state of its youngest version that has one, as the server reports."""
         return {entry["name"]: entry["state"] for entry in self._server()["index"] if "state" in entry}
 
     def edit(self, name: str, path: str, old: str, new: str) -> None:
-        """Change a file of a model on the node, as an editor does: a new file takes the place of the old one."""
+        """Change a file of a model on the node as an editor does: a new file replaces the old one."""
         node = self.on_node / "models" / name
         real = self.on_node / "versions" / node.readlink().name / path
         text = real.read_text("utf-8")
@@ -203,7 +203,7 @@ class Bench:
     """The server's repository as it lies on the node, seen from here."""
 
     def infer(self, name: str) -> float:
-        """What the model answers; a simulated one does not."""
+        """The answer of a model; only of a real one."""
         body = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}
         with self.apply_context.forward(8000) as address:
             connection = http.client.HTTPConnection(address, timeout=30)
@@ -213,22 +213,22 @@ class Bench:
         return float(answer["outputs"][0]["data"][0])
 
     @contextmanager
-    def asking(self, *models: str) -> Iterator[Answers]:
-        """Ask models for inferences without a pause while the block runs, each from a thread of its own."""
-        answers, ended = Answers({name: [] for name in models}, []), threading.Event()
+    def sending_requests(self, *models: str) -> Iterator[SentRequests]:
+        """Send requests to models without a pause while the block runs, each from a thread of its own."""
+        sent, ended = SentRequests({name: [] for name in models}, []), threading.Event()
 
         def ask(name: str) -> None:
             while not ended.is_set():
                 try:
-                    answers.given[name].append(self.infer(name))
-                except (OSError, KeyError, http.client.HTTPException) as fault:
-                    answers.failed.append(f"{name}: {fault!r}")
+                    sent.answers[name].append(self.infer(name))
+                except (OSError, KeyError, http.client.HTTPException) as error:
+                    sent.failed.append(f"{name}: {error!r}")
 
         threads = [threading.Thread(target=ask, args=(name,)) for name in models]
         for thread in threads:
             thread.start()
         try:
-            yield answers
+            yield sent
         finally:
             ended.set()
             for thread in threads:

@@ -1,9 +1,11 @@
-"""What holds for every set of files, not only for the cases."""
+"""What the room says of each case in cases/: adding a case is adding a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,17 @@ from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from tests.resources.repository.case import Texts, found, wishes
+from tests.resources.repository.case import CASES, Texts, found, load, wishes
+from tests.resources.told import told
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_room_says_what_the_case_expects(path: Path) -> None:
+    case = load(path)
+    assert told(case.compare()) == case.expect, case.about
+
+
+# What holds for every set of files, not only for the cases.
 
 PATHS = ["1/model.py", "2/model.py", "config.pbtxt", "1/", "labels.txt"]
 CONFIGS = ["max_batch_size: 4", "max_batch_size: 8", "not a config", 'backend: "python"']

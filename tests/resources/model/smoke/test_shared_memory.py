@@ -1,4 +1,4 @@
-"""CUDA shared memory in a real container, with a driver that only pretends: all the way but the GPU and the server."""
+"""CUDA shared memory in a real container with a fake driver: everything but the GPU and the server."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import subprocess
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuplan.resources.model.smoke.run import RequestLoad, run_smoke
-from gpuplan.resources.model.smoke.shared_memory import Inside, cuda_region
+from gpuplan.resources.model.smoke.shared_memory import ContainerShell, cuda_region
 from gpuplan.resources.model.smoke.spec import SmokeSpec
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
-from tests.resources.model.bench import SERVER, Bench
-from tests.resources.model.test_smoke import place
+from tests.resources.model.smoke.test_run import target
+from tests.resources.model.triton_node import SERVER, TritonNode
 
-FAKE = Path(__file__).parent / "smoke" / "fake_cuda.c"
+FAKE = Path(__file__).parent / "fake_cuda.c"
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Registrar:
 
 
 @pytest.fixture
-def driven(real: Bench, tmp_path: Path) -> Bench:
+def driven(real: TritonNode, tmp_path: Path) -> TritonNode:
     """A server whose container has our libcuda.so.1."""
     library = tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
@@ -47,16 +48,18 @@ def driven(real: Bench, tmp_path: Path) -> Bench:
     return real
 
 
-def left(bench: Bench) -> bytes:
-    engine = bench.session.docker()
+def left(triton: TritonNode) -> bytes:
+    engine = triton.session.docker()
     shown: bytes = engine.exec_start(engine.exec_create(SERVER, ["ls", "/dev/shm"])["Id"])
     return shown
 
 
 @pytest.mark.lab
-def test_a_region_is_lent_read_back_and_given_up(driven: Bench) -> None:
-    inside, registrar, content = Inside(driven.session.docker(), SERVER, SERVER), Registrar(), bytes(range(256)) * 1000
-    with cuda_region(inside, content, 20, registrar) as region:  # type: ignore[arg-type]  # a part of a client is enough
+def test_a_region_is_registered_read_and_removed(driven: TritonNode) -> None:
+    shell = ContainerShell(driven.session.docker(), SERVER, SERVER)
+    registrar, content = Registrar(), bytes(range(256)) * 1000
+    client: Any = registrar  # only this part of a client is used
+    with cuda_region(shell, content, 20, client) as region:
         assert registrar.regions == {region.name: (bytes(range(64)), 0, len(content))}
         assert region.read() == b"\xff" + content[1:]
         assert registrar.regions == {}
@@ -64,14 +67,14 @@ def test_a_region_is_lent_read_back_and_given_up(driven: Bench) -> None:
 
 
 @pytest.mark.lab
-def test_a_server_that_refuses_the_region_is_told_and_nothing_stays(driven: Bench) -> None:
-    driven.python("a", answer=0)
-    driven.apply(driven.want(a={}))
+def test_a_server_that_refuses_the_region_is_reported_and_nothing_is_left(driven: TritonNode) -> None:
+    driven.write_model("a", answer=0)
+    driven.apply(driven.plan(a={}))
     with pytest.raises(Problem) as caught:
         run_smoke(
-            place(driven), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
+            target(driven), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
         )
     (found,) = caught.value.diagnostics
-    assert found.summary == "A model server refuses shared memory"
+    assert found.summary == "The Triton server refuses shared memory"
     assert found.detail.endswith("CUDA shared memory: failed to register shared memory region: invalid args.")
     assert b"gpuplan-smoke" not in left(driven)
