@@ -47,7 +47,7 @@ def access_lost(
     return FieldChange(FIELD, "lost", "granted"), (what, f"{why}; only a new container gets its GPUs back")
 
 
-def not_started(live: Live) -> str:
+def gpus_missing_at_start(live: Live) -> str:
     """Why a container is down that was started before the driver or its slices were there; empty for other reasons."""
     if live.status in ("exited", "created") and live.exit_code == _NOT_STARTED and _NOT_THERE.search(live.error):
         return "its GPUs were not there when it was started, as at a boot where containers come up before the driver"

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuplan.resources.container.bound import held
+from gpuplan.resources.container.bound import devices_of
 from gpuplan.resources.container.changes import disturbance, in_its_place
 from gpuplan.resources.container.differences import Differences, differences
 from gpuplan.resources.container.images import images_of
-from gpuplan.resources.container.read import NEW, OLD, Observed, leftover, unnamed_volumes
+from gpuplan.resources.container.read import (
+    NEW_SUFFIX,
+    PREVIOUS_SUFFIX,
+    ObservedContainers,
+    is_leftover,
+    unnamed_volumes,
+)
 from gpuplan.resources.container.shape import REPLACES, VISIBLE, ContainerSpec
-from gpuplan.resources.container.steps import Wanted
+from gpuplan.resources.container.steps import DesiredContainer
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
@@ -27,26 +33,26 @@ _OWN_ENDING = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """What gpuplan adds to a container with GPUs, and another maker need not have added."""
 
 
-def holder(name: str, observed: Observed) -> Live | None:
+def holder(name: str, observed: ObservedContainers) -> Live | None:
     """The container of that name that no plan file made."""
     return next(
-        (live for live in observed.containers if live.name == name and not live.plan and not leftover(live)), None
+        (live for live in observed.containers if live.name == name and not live.plan and not is_leftover(live)), None
     )
 
 
-def moved_aside(address: Address, observed: Observed, context: DiffContext) -> Live | None:
+def moved_aside(address: Address, observed: ObservedContainers, context: DiffContext) -> Live | None:
     """The container of somebody else's that an adoption has begun to replace, under its own name or the one aside."""
     known = context.record.remembered.get(address, {}).get(REPLACES)
-    names = (address.name, address.name + OLD)
+    names = (address.name, address.name + PREVIOUS_SUFFIX)
     return next((live for live in observed.containers if live.id == known and live.name in names), None)
 
 
 def stands(current: Live | None, foreign: Live) -> bool:
     """True where somebody else's container has the name, and of ours at most one that was to take its place."""
-    return current is None or (current.name == foreign.name + NEW and not foreign.plan)
+    return current is None or (current.name == foreign.name + NEW_SUFFIX and not foreign.plan)
 
 
-def compared(wanted: Wanted, live: Live, observed: Observed, context: DiffContext) -> Differences:
+def compared(wanted: DesiredContainer, live: Live, observed: ObservedContainers, context: DiffContext) -> Differences:
     """In what a container that somebody else made is not as the plan file wants it."""
     spec = _without_ours(wanted.spec, live)
     found = differences(spec, None, live, wanted.bound, observed, context)
@@ -55,13 +61,13 @@ def compared(wanted: Wanted, live: Live, observed: Observed, context: DiffContex
     return found
 
 
-def adopted(wanted: Wanted, live: Live, observed: Observed, context: DiffContext) -> Change:
+def adopted(wanted: DesiredContainer, live: Live, observed: ObservedContainers, context: DiffContext) -> Change:
     """The change by which one of gpuplan's own takes the place of somebody else's."""
     found = compared(wanted, live, observed, context)
     fields = tuple(change for change in found.fields if change.path != "name")
     taking = replace(
         wanted,
-        had=(*wanted.had, *held(live, observed, context)),
+        had=(*wanted.had, *devices_of(live, observed, context)),
         leaves=tuple(dict.fromkeys((*wanted.leaves, *images_of([live], observed)))),
     )
     unnamed = unnamed_volumes(live, observed.image(live.image_id))
@@ -69,7 +75,7 @@ def adopted(wanted: Wanted, live: Live, observed: Observed, context: DiffContext
     return in_its_place(taking, live, fields, (_ADOPTS, *lost, *found.reasons), disturbance(wanted, context))
 
 
-def differing(wanted: Wanted, live: Live, found: Differences) -> tuple[Change, Diagnostic]:
+def differing(wanted: DesiredContainer, live: Live, found: Differences) -> tuple[Change, Diagnostic]:
     """What is told of one that is not as the plan file wants it: nothing is done to it."""
     paths = [change.path for change in found.fields]
     what = ", ".join(dict.fromkeys(paths)) or "; ".join(found.reasons)
@@ -87,7 +93,7 @@ def differing(wanted: Wanted, live: Live, found: Differences) -> tuple[Change, D
     return Change(wanted.address, Action.REPLACE, found.fields, reasons), diagnostic
 
 
-def gone_when_it_stops(wanted: Wanted, live: Live) -> Diagnostic:
+def gone_when_it_stops(wanted: DesiredContainer, live: Live) -> Diagnostic:
     """Why one that was started with --rm is not taken over."""
     return Diagnostic(
         "A container cannot be taken over",

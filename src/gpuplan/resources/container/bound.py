@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.snapshot.devices import asked, requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import DEVICES
@@ -17,7 +17,7 @@ from gpuplan.types.value import Later
 
 
 @dataclass(frozen=True)
-class Bound:
+class ResolvedDevices:
     """The devices of one container; `missing` names those that the gpu room could not resolve."""
 
     devices: Mapping[Address, str | Later]
@@ -29,7 +29,7 @@ class Bound:
         return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
 
 
-def bind(parts: Sequence[str], context: DiffContext) -> Bound:
+def resolve_devices(parts: Sequence[str], context: DiffContext) -> ResolvedDevices:
     """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
     devices: dict[Address, str | Later] = {}
     missing: list[str] = []
@@ -38,10 +38,10 @@ def bind(parts: Sequence[str], context: DiffContext) -> Bound:
         devices.update(found)
         if not found:
             missing.append(part)
-    return Bound(devices, tuple(missing))
+    return ResolvedDevices(devices, tuple(missing))
 
 
-def held(live: Live, observed: Observed, context: DiffContext) -> tuple[Address, ...]:
+def devices_of(live: Live, observed: ObservedContainers, context: DiffContext) -> tuple[Address, ...]:
     """The GPUs and slices, by every name that the plan file or the node's memory has for them, that a container has.
 
     What is remembered counts as well: a container may hold a GPU that the plan file no longer names.
@@ -55,7 +55,7 @@ def held(live: Live, observed: Observed, context: DiffContext) -> tuple[Address,
     return tuple(dict.fromkeys(found))
 
 
-def comparable(live: Live, observed: Observed) -> bool:
+def devices_are_known(live: Live, observed: ObservedContainers) -> bool:
     """False where the container asks by index or for all, and not every GPU of the node is known."""
     if observed.gpus.known or live.labels.get(DEVICES):
         return True
@@ -63,7 +63,9 @@ def comparable(live: Live, observed: Observed) -> bool:
     return all(name.startswith(("GPU-", "MIG-")) for name in names)
 
 
-def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[FieldChange | None, tuple[str, ...]]:
+def compare_devices(
+    bound: ResolvedDevices, live: Live, observed: ObservedContainers
+) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference in devices, and why."""
     has = _has(live, observed)
     before = sorted(has)
@@ -78,13 +80,13 @@ def compare_devices(bound: Bound, live: Live, observed: Observed) -> tuple[Field
     return FieldChange("gpus", before, list(wanted)), tuple(_why(bound, has, observed))
 
 
-def _has(live: Live, observed: Observed) -> frozenset[str]:
+def _has(live: Live, observed: ObservedContainers) -> frozenset[str]:
     if made_with := live.labels.get(DEVICES):
         return frozenset(made_with.split(","))
     return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 
-def _why(bound: Bound, has: frozenset[str], observed: Observed) -> Iterator[str]:
+def _why(bound: ResolvedDevices, has: frozenset[str], observed: ObservedContainers) -> Iterator[str]:
     gone = sorted(has - observed.gpus.uuids) if observed.gpus.known else []
     for uuid in gone:
         slice_gone = f"slice identity changed: the container holds {uuid}, which no longer exists"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from gpuplan.resources.container.bound import held
+from gpuplan.resources.container.bound import devices_of
 from gpuplan.resources.container.canonical import shown, wanted_fields
 from gpuplan.resources.container.differences import Before, differences, wanted_env
 from gpuplan.resources.container.images import images_of
-from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.steps import (
-    Wanted,
+    DesiredContainer,
     create_step,
     remove_step,
     replace_step,
@@ -23,7 +23,7 @@ from gpuplan.resources.container.steps import (
     update_step,
 )
 from gpuplan.resources.container.strangers import held_ports
-from gpuplan.resources.container.tags import moved
+from gpuplan.resources.container.tags import moved_tag
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
@@ -37,7 +37,7 @@ _UPDATED = _LIVE | {"name"}
 _IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
-def create(wanted: Wanted) -> Change:
+def create(wanted: DesiredContainer) -> Change:
     """The container is not there."""
     spec = wanted.spec
     fields = [FieldChange("image", None, spec.image)]
@@ -59,11 +59,11 @@ def create(wanted: Wanted) -> Change:
 
 
 def follow(
-    wanted: Wanted,
+    wanted: DesiredContainer,
     before: Before | None,
     live: Live,
     extra: Sequence[Live],
-    observed: Observed,
+    observed: ObservedContainers,
     context: DiffContext,
 ) -> Change | None:
     """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
@@ -76,7 +76,7 @@ def follow(
         return None
     if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
         beside = tuple(each for each in extra if each.busy)
-        holds = [address for each in (live, *beside) for address in held(each, observed, context)]
+        holds = [address for each in (live, *beside) for address in devices_of(each, observed, context)]
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
         wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
@@ -87,12 +87,12 @@ def follow(
     return _updated(wanted, fields, reasons, live, extra)
 
 
-def remove(role: str, ours: Sequence[Live], observed: Observed, context: DiffContext) -> Change:
+def remove(role: str, ours: Sequence[Live], observed: ObservedContainers, context: DiffContext) -> Change:
     """The container is not wanted any more."""
     address = Address(context.node, "container", role)
     recorded = context.record.resources.get(address)
     ports = [port for live in ours for port in held_ports(live)]
-    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, context))]
+    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in devices_of(live, observed, context))]
     images = dict.fromkeys(live.image for live in ours)
     return Change(
         address,
@@ -104,16 +104,16 @@ def remove(role: str, ours: Sequence[Live], observed: Observed, context: DiffCon
     )
 
 
-def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldChange, ...]:
+def _newer_image(wanted: DesiredContainer, live: Live, observed: ObservedContainers) -> tuple[FieldChange, ...]:
     """The image that a container gets with its replacement, where its tag has moved on."""
-    found = moved(wanted.spec, live, observed)
+    found = moved_tag(wanted.spec, live, observed)
     if found is None:
         return ()
     before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
     return (FieldChange("image", before, after),)
 
 
-def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
+def _stays(wanted: DesiredContainer, live: Live, fields: Sequence[FieldChange]) -> bool:
     """True where the engine makes all of it so on the container that is there.
 
     It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
@@ -133,7 +133,7 @@ def _in_place(change: FieldChange) -> bool:
     return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
 
 
-def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | None:
+def disturbance(wanted: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:
     """The resource whose change takes the container along, and why.
 
     A repository that is made anew leaves the container with a mount of the directory that went.
@@ -149,7 +149,7 @@ def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | N
 
 
 def in_its_place(
-    wanted: Wanted,
+    wanted: DesiredContainer,
     live: Live,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
@@ -179,12 +179,12 @@ def in_its_place(
     )
 
 
-def _takes_over(wanted: Wanted, live: Live) -> bool:
+def _takes_over(wanted: DesiredContainer, live: Live) -> bool:
     """True where the new one can start while the old one serves."""
     return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
 
 
-def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+def _how(wanted: DesiredContainer, live: Live, stops: bool) -> tuple[str, ...]:
     """Whether there is a gap, where the plan file says that there should be none."""
     if not stops:
         return ("the new one takes over while the old one serves",)
@@ -194,7 +194,11 @@ def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
 
 
 def _updated(
-    wanted: Wanted, fields: tuple[FieldChange, ...], reasons: tuple[str, ...], live: Live, extra: Sequence[Live]
+    wanted: DesiredContainer,
+    fields: tuple[FieldChange, ...],
+    reasons: tuple[str, ...],
+    live: Live,
+    extra: Sequence[Live],
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []

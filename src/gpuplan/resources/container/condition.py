@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuplan.resources.container.access import not_started
+from gpuplan.resources.container.access import gpus_missing_at_start
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.change import FieldChange
 
 
-def state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
+def compare_state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference in its state, and why; None where it runs."""
     if live.status == "running":
         return None, ()
@@ -18,4 +18,4 @@ def state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
         "restarting": f"it is in a restart loop: {live.restarts} restarts, last exit code {live.exit_code}{memory}",
     }.get(live.status, f"it ended with exit code {live.exit_code}{memory}")
     error = (f"the engine says: {live.error.strip().splitlines()[-1]}",) if live.error.strip() else ()
-    return FieldChange("state", live.status, "running"), (not_started(live) or words, *error)
+    return FieldChange("state", live.status, "running"), (gpus_missing_at_start(live) or words, *error)

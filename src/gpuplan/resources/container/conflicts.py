@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gpuplan.resources.container.forms import clashes, host_ports, host_side
 from gpuplan.resources.container.isolation import every
-from gpuplan.resources.container.read import Observed
-from gpuplan.resources.container.steps import Wanted
+from gpuplan.resources.container.read import ObservedContainers
+from gpuplan.resources.container.steps import DesiredContainer
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.types.diagnostic import Diagnostic, Severity
 
@@ -21,7 +21,7 @@ _NO_NETWORKS = ("host", "none", "bridge", "default")
 class _Told:
     """One container that is to be started, as a diagnostic tells of it."""
 
-    wanted: Wanted
+    wanted: DesiredContainer
     severity: Severity = field(default=Severity.ERROR)
 
     def says(self, summary: str, detail: str, fix: str) -> Diagnostic:
@@ -29,7 +29,9 @@ class _Told:
         return Diagnostic(summary, detail, fix, self.wanted.desired.where, str(address), self.severity)
 
 
-def ports_listened_on(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def ports_listened_on(
+    observed: ObservedContainers, ours: Set[str], starting: Sequence[DesiredContainer]
+) -> Iterator[Diagnostic]:
     """Host ports on which a process of the node listens; those of containers with the ids of `ours` do not count."""
     others = [each for each in observed.listeners if each.name not in _PROXIES and each.container not in ours]
     for wanted in starting:
@@ -45,7 +47,7 @@ def ports_listened_on(observed: Observed, ours: Set[str], starting: Sequence[Wan
                 )
 
 
-def networks_missing(observed: Observed, making: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def networks_missing(observed: ObservedContainers, making: Sequence[DesiredContainer]) -> Iterator[Diagnostic]:
     """Networks that are not on the node; gpuplan makes none."""
     if not observed.networks:
         return
@@ -61,7 +63,7 @@ def networks_missing(observed: Observed, making: Sequence[Wanted]) -> Iterator[D
                 )
 
 
-def beyond_the_node(observed: Observed, starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def beyond_the_node(observed: ObservedContainers, starting: Sequence[DesiredContainer]) -> Iterator[Diagnostic]:
     """More processors than the node has, which the engine refuses; more memory, which it does not."""
     engine, node = observed.engine, observed.node
     for wanted in starting:
@@ -77,7 +79,9 @@ def beyond_the_node(observed: Observed, starting: Sequence[Wanted]) -> Iterator[
                 )
 
 
-def devices_in_use(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def devices_in_use(
+    observed: ObservedContainers, ours: Set[str], starting: Sequence[DesiredContainer]
+) -> Iterator[Diagnostic]:
     """GPUs and slices that somebody else computes on, or that another container was given by name."""
     for wanted in starting:
         for part, uuid in wanted.bound.devices.items():
@@ -89,7 +93,7 @@ def devices_in_use(observed: Observed, ours: Set[str], starting: Sequence[Wanted
                 yield _Told(wanted, Severity.WARNING).says("A GPU of the container is in use", detail, fix)
 
 
-def _holders(uuid: str, observed: Observed, ours: Set[str]) -> Sequence[str]:
+def _holders(uuid: str, observed: ObservedContainers, ours: Set[str]) -> Sequence[str]:
     names = {live.id: live.name for live in observed.containers}
     found: dict[str, None] = {}
     for live in observed.containers:

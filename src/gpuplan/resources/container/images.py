@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpuplan.resources.container.read import Image, Observed
+from gpuplan.resources.container.read import ObservedContainers, ObservedImage
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
@@ -14,15 +14,15 @@ from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.record import Record
 from gpuplan.types.value import JsonObject
 
-KIND = "image"
+IMAGE_KIND = "image"
 """Images are in nobody's wishes, so they are neither recorded nor a finding of a drift check; the room brings them
 along for its containers and remembers which of them it brought."""
-BROUGHT: JsonObject = {"brought": True}
+FETCHED: JsonObject = {"brought": True}
 """What is remembered of an image that was not on the node before."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class ImageRequest:
     """An image as containers need it."""
 
     name: str
@@ -48,22 +48,22 @@ def canonical_name(name: str) -> str:
     return f"{path}@{digest}" if digest else f"{path}:{tag}"
 
 
-def pinned(name: str) -> bool:
+def is_pinned(name: str) -> bool:
     """True for a name that can never mean another image: a digest, or an id."""
     return "@" in name or name.startswith("sha256:")
 
 
-def short(digest: str) -> str:
+def short_digest(digest: str) -> str:
     """An id or a digest as people read it."""
     return digest.removeprefix("sha256:")[:12]
 
 
 def image_address(node: str, name: str) -> Address:
     """An image's address, by its canonical name."""
-    return Address(node, KIND, canonical_name(name))
+    return Address(node, IMAGE_KIND, canonical_name(name))
 
 
-def find(name: str, images: Iterable[Image]) -> Image | None:
+def find_image(name: str, images: Iterable[ObservedImage]) -> ObservedImage | None:
     """The image of the node that a name means now; None where it is not there.
 
     In containerd's store the id of an image is the digest of its manifest or index.
@@ -75,7 +75,7 @@ def find(name: str, images: Iterable[Image]) -> Image | None:
     return None
 
 
-def images_of(containers: Iterable[Live], observed: Observed) -> tuple[Address, ...]:
+def images_of(containers: Iterable[Live], observed: ObservedContainers) -> tuple[Address, ...]:
     """The images of containers, under every name that they have on the node."""
     found: dict[Address, None] = {}
     for live in containers:
@@ -85,15 +85,17 @@ def images_of(containers: Iterable[Live], observed: Observed) -> tuple[Address, 
     return tuple(found)
 
 
-def to_bring(making: Iterable[ContainerSpec], observed: Observed) -> Iterator[Change]:
+def images_to_fetch(making: Iterable[ContainerSpec], observed: ObservedContainers) -> Iterator[Change]:
     """One change for each image that the containers to be made need and that has to be fetched first."""
-    wishes: dict[str, Wish] = {}
+    wishes: dict[str, ImageRequest] = {}
     for spec in making:
-        image = find(spec.image, observed.images)
+        image = find_image(spec.image, observed.images)
         ids = spec.archived.manifests if observed.engine.containerd_store else spec.archived.configs
         here = image is not None and (not ids or image.id in ids)
-        if (spec.pull == "always" and not pinned(spec.image)) or (not here and (spec.archive or spec.pull != "never")):
-            wish = wishes.get(canonical_name(spec.image), Wish(spec.image))
+        if (spec.pull == "always" and not is_pinned(spec.image)) or (
+            not here and (spec.archive or spec.pull != "never")
+        ):
+            wish = wishes.get(canonical_name(spec.image), ImageRequest(spec.image))
             wish = replace(wish, archive=wish.archive or spec.archive, ids=wish.ids or ids)
             wish = replace(wish, platform=wish.platform or spec.platform)
             wishes[canonical_name(spec.image)] = replace(wish, pull="always") if spec.pull == "always" else wish
@@ -101,7 +103,9 @@ def to_bring(making: Iterable[ContainerSpec], observed: Observed) -> Iterator[Ch
         yield _bring(wish, image_address(observed.node, wish.name), observed)
 
 
-def to_take_away(wanted: Set[str], staying: Iterable[Live], record: Record, observed: Observed) -> Iterator[Change]:
+def images_to_remove(
+    wanted: Set[str], staying: Iterable[Live], record: Record, observed: ObservedContainers
+) -> Iterator[Change]:
     """One change for each image that gpuplan brought and that nothing needs any more.
 
     `wanted` are canonical names, `staying` the containers, whoever made them, that this change set leaves on the node.
@@ -111,9 +115,9 @@ def to_take_away(wanted: Set[str], staying: Iterable[Live], record: Record, obse
     """
     used = {live.image_id for live in staying}
     for address, fact in sorted(record.remembered.items()):
-        if address.kind != KIND or fact != BROUGHT or address.name in wanted:
+        if address.kind != IMAGE_KIND or fact != FETCHED or address.name in wanted:
             continue
-        image = find(address.name, observed.images)
+        image = find_image(address.name, observed.images)
         if image is None or image.id not in used or _tags(image) - {address.name}:
             yield _take_away(address, image)
 
@@ -124,16 +128,16 @@ def _all_names(tags: tuple[str, ...], digests: tuple[str, ...]) -> frozenset[str
     return frozenset(map(canonical_name, (*tags, *digests)))
 
 
-def _names(image: Image) -> frozenset[str]:
+def _names(image: ObservedImage) -> frozenset[str]:
     return _all_names(image.tags, image.digests)
 
 
-def _tags(image: Image) -> frozenset[str]:
+def _tags(image: ObservedImage) -> frozenset[str]:
     return frozenset(map(canonical_name, image.tags))
 
 
-def _bring(wish: Wish, address: Address, observed: Observed) -> Change:
-    here = find(wish.name, observed.images)
+def _bring(wish: ImageRequest, address: Address, observed: ObservedContainers) -> Change:
+    here = find_image(wish.name, observed.images)
     other = here is not None and bool(wish.ids) and here.id not in wish.ids
     why = "the archive holds another image under this name" if other else "the plan file says pull: always"
     title = f"load image {wish.name} from {wish.archive}" if wish.archive else f"pull image {wish.name}"
@@ -155,7 +159,7 @@ def _bring(wish: Wish, address: Address, observed: Observed) -> Change:
     )  # fmt: skip
 
 
-def _take_away(address: Address, image: Image | None) -> Change:
+def _take_away(address: Address, image: ObservedImage | None) -> Change:
     title = f"remove image {address.name}" if image else f"forget that image {address.name} was brought"
     step = Step("take-away", address, Verb.DELETE, title, {"image": address.name}, frees=(address,))
     return Change(

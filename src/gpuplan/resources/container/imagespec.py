@@ -43,7 +43,7 @@ def image_of(stated: Container, plan_file: str, fault: Fault) -> str:
     return tags[0]
 
 
-def archived(stated: Container, image: str, plan_file: str, fault: Fault) -> Archived:
+def archived_image(stated: Container, image: str, plan_file: str, fault: Fault) -> Archived:
     """What the archive holds under the image's name."""
     archive = stated.archive
     held = _held(archive, plan_file, fault) if archive and image else None

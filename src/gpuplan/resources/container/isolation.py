@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuplan.resources.container import normal
-from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mappings
@@ -17,7 +17,7 @@ _WITH_EVERY_DEVICE = ("/", "/dev", "/dev/char")
 """Directories below which the device files of all GPUs lie; given as a device, all of them are given."""
 
 
-def seen(live: Live, observed: Observed) -> frozenset[str]:
+def seen(live: Live, observed: ObservedContainers) -> frozenset[str]:
     """UUIDs of all devices that a container could use while it runs, however it came to them.
 
     A privileged one has every device file of the node. A device file alone is taken for the GPU of that index: the
@@ -35,12 +35,12 @@ def seen(live: Live, observed: Observed) -> frozenset[str]:
     return found
 
 
-def every(observed: Observed) -> frozenset[str]:
+def every(observed: ObservedContainers) -> frozenset[str]:
     """UUIDs of everything that can be computed on: whole GPUs, and the slices of those that are cut."""
     return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
 
 
-def intrudes(live: Live, observed: Observed, context: DiffContext) -> tuple[Address, ...]:
+def intrudes(live: Live, observed: ObservedContainers, context: DiffContext) -> tuple[Address, ...]:
     """The GPUs and slices of the plan file that a running container of somebody else sees."""
     if not live.busy:
         return ()

@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceMemory:
     """One GPU, or one slice: its memory, in bytes, and who has how much of it."""
 
     free: int
@@ -23,16 +23,16 @@ class Device:
     """By container id; a process whose use is not told counts as nothing."""
 
 
-def devices(snapshot: Snapshot) -> Mapping[str, Device]:
+def read_device_memory(snapshot: Snapshot) -> Mapping[str, DeviceMemory]:
     """By UUID. What could not be read is absent."""
-    found: dict[str, Device] = {}
+    found: dict[str, DeviceMemory] = {}
     for gpu in mappings(mapping(snapshot.probe("gpu").value).get("gpus")):
         if "error" not in gpu:
             found.update(_of(gpu))
     return found
 
 
-def no_room(container: str, uuids: Collection[str], there: Mapping[str, Device]) -> Iterator[str]:
+def why_no_room(container: str, uuids: Collection[str], there: Mapping[str, DeviceMemory]) -> Iterator[str]:
     """Why a second one like this container has no room beside it, for each of these devices that has none."""
     for uuid in sorted(uuids):
         device = there.get(uuid)
@@ -45,12 +45,12 @@ def no_room(container: str, uuids: Collection[str], there: Mapping[str, Device])
             yield f"the old one holds {_shown(used)} of {uuid}, and {_shown(device.free)} are free there"
 
 
-def _of(gpu: JsonObject) -> Iterator[tuple[str, Device]]:
+def _of(gpu: JsonObject) -> Iterator[tuple[str, DeviceMemory]]:
     processes = list(mappings(gpu.get("processes")))
     exclusive = gpu.get("compute_mode") == "exclusive_process"
     yield (
         str(gpu.get("uuid") or ""),
-        Device(whole(mapping(gpu.get("memory")).get("free")), exclusive, _held(processes)),
+        DeviceMemory(whole(mapping(gpu.get("memory")).get("free")), exclusive, _held(processes)),
     )
     sizes = {each.get("name"): whole(each.get("memory_mib")) * _MIB for each in mappings(gpu.get("profiles"))}
     for instance in mappings(gpu.get("instances")):
@@ -59,7 +59,7 @@ def _of(gpu: JsonObject) -> Iterator[tuple[str, Device]]:
         free = max(0, sizes.get(instance.get("profile"), 0) - used)
         for compute in mappings(instance.get("compute_instances")):
             own = [each for each in inside if each.get("compute_instance") in (None, compute.get("id"))]
-            yield str(compute.get("uuid") or ""), Device(free, exclusive, _held(own))
+            yield str(compute.get("uuid") or ""), DeviceMemory(free, exclusive, _held(own))
 
 
 def _held(processes: list[JsonObject]) -> Mapping[str, int]:

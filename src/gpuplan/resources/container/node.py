@@ -31,7 +31,7 @@ class Listener:
 
 
 @dataclass(frozen=True)
-class Process:
+class GpuProcess:
     """A process that computes on a GPU or slice."""
 
     device: str
@@ -56,13 +56,13 @@ def read_listeners(snapshot: Snapshot) -> tuple[Listener, ...]:
     )
 
 
-def read_processes(snapshot: Snapshot) -> tuple[Process, ...]:
+def read_processes(snapshot: Snapshot) -> tuple[GpuProcess, ...]:
     """Those of GPUs that answered; one of which NVML does not say where it runs is on the GPU as a whole."""
     gpus = mappings(mapping(snapshot.probe("gpu").value).get("gpus"))
     return tuple(process for gpu in gpus for process in _of(gpu))
 
 
-def _of(gpu: JsonObject) -> Iterator[Process]:
+def _of(gpu: JsonObject) -> Iterator[GpuProcess]:
     slices = {
         (instance.get("id"), compute.get("id")): str(compute.get("uuid") or "")
         for instance in mappings(gpu.get("instances"))
@@ -70,7 +70,7 @@ def _of(gpu: JsonObject) -> Iterator[Process]:
     }
     for each in mappings(gpu.get("processes")):
         place = (each.get("gpu_instance"), each.get("compute_instance"))
-        yield Process(
+        yield GpuProcess(
             device=slices.get(place, str(gpu.get("uuid") or "")),
             pid=whole(each.get("pid")),
             name=str(each.get("name") or ""),

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuplan.planfile.schema import Triton
-from gpuplan.resources.container.replacing import Objection
+from gpuplan.resources.container.replacing import SettingIssue
 from gpuplan.resources.container.shape import TRITON_PORT
 
 _WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
 
 
-def objections_to_own(triton: Triton, words: Sequence[str] | None) -> Iterator[Objection]:
+def own_command_issues(triton: Triton, words: Sequence[str] | None) -> Iterator[SettingIssue]:
     """What is wrong with such a section; `words` are the command, None where the image has it."""
     for key in sorted(triton.model_fields_set.intersection(_WITHOUT_EFFECT)):
         detail = f"{key} is stated, and with repository: own the container's own command starts the server."
-        yield Objection(f"triton.{key}", "A setting without effect", detail, "Put it into command:.")
+        yield SettingIssue(f"triton.{key}", "A setting without effect", detail, "Put it into command:.")
     if words is not None and not is_managed(words):
         detail = (
             "gpuplan loads models where a server runs with --model-control-mode=explicit and answers HTTP on port "
             f"{TRITON_PORT}, and the command does not say so."
         )
         fix = "Correct it, or drop triton:."
-        yield Objection("command", "The models of this server cannot be managed", detail, fix)
+        yield SettingIssue("command", "The models of this server cannot be managed", detail, fix)
 
 
 def is_managed(words: Sequence[str]) -> bool:

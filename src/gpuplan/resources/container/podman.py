@@ -26,7 +26,7 @@ def is_podman(version: JsonObject) -> bool:
     return any(each.get("Name") == "Podman Engine" for each in mappings(version.get("Components")))
 
 
-def names(said: Iterable[str]) -> tuple[str, ...]:
+def image_names(said: Iterable[str]) -> tuple[str, ...]:
     """Names of images without what Podman puts before them."""
     return tuple(name.removeprefix(_LOCAL) for name in said)
 

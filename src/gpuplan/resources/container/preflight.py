@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuplan.resources.container.steps import Wanted
-from gpuplan.resources.container.toolkit import FIRST_CDI, HOOK, WRITER, Toolkit, Way
+from gpuplan.resources.container.steps import DesiredContainer
+from gpuplan.resources.container.toolkit import FIRST_CDI, HOOK, WRITER, GpuMethod, Toolkit
 from gpuplan.types.diagnostic import Diagnostic, Severity
 
 
-def gpus_refused(making: Sequence[Wanted], toolkit: Toolkit) -> Iterator[Diagnostic]:
+def gpus_refused(making: Sequence[DesiredContainer], toolkit: Toolkit) -> Iterator[Diagnostic]:
     """Why the engine would refuse the GPUs of the containers that are to be made or started."""
     having = [wanted for wanted in making if wanted.bound.devices]
-    if having and toolkit.way is Way.NONE:
+    if having and toolkit.way is GpuMethod.NONE:
         yield _no_way(having, toolkit)
-    elif having and toolkit.way is Way.HOOK and not toolkit.reads_specifications:
+    elif having and toolkit.way is GpuMethod.HOOK and not toolkit.reads_specifications:
         yield from _loses_access(having, toolkit)
 
 
-def runtime_refused(starting: Iterable[tuple[Wanted, str]], toolkit: Toolkit) -> Iterator[Diagnostic]:
+def runtime_refused(starting: Iterable[tuple[DesiredContainer, str]], toolkit: Toolkit) -> Iterator[Diagnostic]:
     """Containers that are to be started as they are, with the runtime of each, whose runtime the engine lacks."""
     for wanted, runtime in starting:
         if runtime and toolkit.runtimes and runtime not in toolkit.runtimes:
@@ -35,7 +35,7 @@ def runtime_refused(starting: Iterable[tuple[Wanted, str]], toolkit: Toolkit) ->
             )
 
 
-def _no_way(having: Sequence[Wanted], toolkit: Toolkit) -> Diagnostic:
+def _no_way(having: Sequence[DesiredContainer], toolkit: Toolkit) -> Diagnostic:
     first = having[0]
     names = ", ".join(wanted.address.name for wanted in having)
     off = "CDI is off" if toolkit.major >= FIRST_CDI else f"Docker before {FIRST_CDI} has no CDI"
@@ -63,7 +63,7 @@ def _no_way(having: Sequence[Wanted], toolkit: Toolkit) -> Diagnostic:
     )
 
 
-def _loses_access(having: Sequence[Wanted], toolkit: Toolkit) -> Iterator[Diagnostic]:
+def _loses_access(having: Sequence[DesiredContainer], toolkit: Toolkit) -> Iterator[Diagnostic]:
     """systemd keeps a device in its rules only where /dev/char leads to it (NVIDIA/nvidia-container-toolkit#48)."""
     if not toolkit.systemd or toolkit.char_links is not False:
         return

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.resources.container.access import read_access
-from gpuplan.resources.container.memory import Device, devices
-from gpuplan.resources.container.node import Listener, Process, read_listeners, read_processes
-from gpuplan.resources.container.podman import as_docker, is_podman, names
+from gpuplan.resources.container.memory import DeviceMemory, read_device_memory
+from gpuplan.resources.container.node import GpuProcess, Listener, read_listeners, read_processes
+from gpuplan.resources.container.podman import as_docker, image_names, is_podman
 from gpuplan.resources.container.toolkit import Toolkit, read_toolkit
 from gpuplan.resources.snapshot.devices import Gpus, read_gpus
 from gpuplan.resources.snapshot.docker import Live, containers
@@ -17,7 +17,7 @@ from gpuplan.resources.snapshot.raw import mapping, mappings, sequence, texts, w
 from gpuplan.types.snapshot import ProbeError, Snapshot
 from gpuplan.types.value import JsonObject
 
-OLD, NEW, FAILED = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
+PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
 """Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""
 _SHORT = 12
 """Characters of an id that docker shows."""
@@ -26,7 +26,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64el": "ppc64le"}
 
 
 @dataclass(frozen=True)
-class Image:
+class ObservedImage:
     """One image of the node."""
 
     id: str
@@ -38,7 +38,7 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Engine:
+class ObservedEngine:
     """What the engine says of itself and its node; empty and 0 where it does not."""
 
     log_driver: str = ""
@@ -52,7 +52,7 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Said:
+class RegistryAnswer:
     """What a registry said of a tag: the digest that it means now, or why it is not known."""
 
     digest: str = ""
@@ -60,51 +60,51 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedContainers:
     """What the room sees of a node."""
 
     node: str
     containers: tuple[Live, ...] = ()
-    images: tuple[Image, ...] = ()
+    images: tuple[ObservedImage, ...] = ()
     gpus: Gpus = field(default_factory=Gpus)
-    registry: Mapping[str, Said] = field(default_factory=dict)
+    registry: Mapping[str, RegistryAnswer] = field(default_factory=dict)
     """Image as the plan file names it → what its registry says of it, for those that the plan file has asked."""
     networks: Mapping[str, str] = field(default_factory=dict)
     """Id of each network of the node, whole and as the engine shortens it → its name; empty where it was not asked."""
-    engine: Engine = field(default_factory=Engine)
+    engine: ObservedEngine = field(default_factory=ObservedEngine)
     default_runtime: str = "runc"
     toolkit: Toolkit = field(default_factory=Toolkit)
     denied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container → GPU device files that it has and may not open any more."""
-    memory: Mapping[str, Device] = field(default_factory=dict)
+    memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
     """Of each GPU and slice, by UUID."""
     listeners: tuple[Listener, ...] = ()
-    processes: tuple[Process, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
     error: ProbeError | None = None
     """Why nothing is known of the containers."""
 
-    def image(self, image_id: str) -> Image | None:
+    def image(self, image_id: str) -> ObservedImage | None:
         """The image of that id, where it is on the node."""
         return next((image for image in self.images if image.id == image_id), None)
 
 
-def read(snapshot: Snapshot) -> Observed:
+def read(snapshot: Snapshot) -> ObservedContainers:
     """The containers of a snapshot; where the engine could not be asked, only why."""
     gpus = read_gpus(snapshot)
     probe = snapshot.probe("docker")
     if probe.error is not None:
-        return Observed(snapshot.node, gpus=gpus, error=probe.error)
+        return ObservedContainers(snapshot.node, gpus=gpus, error=probe.error)
     value = mapping(probe.value)
     podman = is_podman(mapping(value.get("version")))
     try:
         found = containers(probe.value)
-        return Observed(
+        return ObservedContainers(
             node=snapshot.node,
             containers=tuple(map(as_docker, found)) if podman else found,
             images=tuple(_image(each, podman) for each in mappings(value.get("images"))),
             gpus=gpus,
             registry=_registry(snapshot),
-            memory=devices(snapshot),
+            memory=read_device_memory(snapshot),
             networks=dict(_networks(value)),
             engine=_engine(mapping(value.get("info"))),
             toolkit=read_toolkit(snapshot),
@@ -114,12 +114,14 @@ def read(snapshot: Snapshot) -> Observed:
             default_runtime=str(mapping(value.get("info")).get("DefaultRuntime") or "runc"),
         )
     except (KeyError, TypeError, ValueError) as fault:
-        return Observed(snapshot.node, gpus=gpus, error=ProbeError("unexpected", f"the engine's answer: {fault!r}"))
+        return ObservedContainers(
+            snapshot.node, gpus=gpus, error=ProbeError("unexpected", f"the engine's answer: {fault!r}")
+        )
 
 
-def leftover(live: Live) -> bool:
+def is_leftover(live: Live) -> bool:
     """True for what an interrupted or failed replacement left."""
-    return live.name.endswith((OLD, NEW, FAILED))
+    return live.name.endswith((PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX))
 
 
 def _networks(value: JsonObject) -> Iterator[tuple[str, str]]:
@@ -128,16 +130,16 @@ def _networks(value: JsonObject) -> Iterator[tuple[str, str]]:
         yield from ((identity, name), (identity[:_SHORT], name))
 
 
-def unnamed_volumes(live: Live, image: Image | None) -> tuple[str, ...]:
+def unnamed_volumes(live: Live, image: ObservedImage | None) -> tuple[str, ...]:
     """Where a container keeps data that goes with it, apart from where its image says so."""
     expected = mapping(image.config.get("Volumes")) if image else {}
     named = {bind.partition(":")[2].partition(":")[0] for bind in texts(live.host_config.get("Binds"))}
     return tuple(sorted(mapping(live.config.get("Volumes")).keys() - expected.keys() - named))
 
 
-def _engine(info: JsonObject) -> Engine:
+def _engine(info: JsonObject) -> ObservedEngine:
     machine = str(info.get("Architecture") or "")
-    return Engine(
+    return ObservedEngine(
         log_driver=str(info.get("LoggingDriver") or ""),
         architecture=_ARCHITECTURES.get(machine, machine),
         memory=whole(info.get("MemTotal")),
@@ -148,20 +150,20 @@ def _engine(info: JsonObject) -> Engine:
     )
 
 
-def _registry(snapshot: Snapshot) -> Mapping[str, Said]:
+def _registry(snapshot: Snapshot) -> Mapping[str, RegistryAnswer]:
     said = mapping(mapping(snapshot.probe("registry").value).get("images"))
     return {
-        name: Said(str(mapping(each).get("digest") or ""), str(mapping(each).get("problem") or ""))
+        name: RegistryAnswer(str(mapping(each).get("digest") or ""), str(mapping(each).get("problem") or ""))
         for name, each in said.items()
     }
 
 
-def _image(raw: JsonObject, podman: bool) -> Image:
+def _image(raw: JsonObject, podman: bool) -> ObservedImage:
     tags, digests = texts(raw.get("RepoTags")), texts(raw.get("RepoDigests"))
-    return Image(
+    return ObservedImage(
         id=str(raw.get("Id") or ""),
-        tags=names(tags) if podman else tags,
-        digests=names(digests) if podman else digests,
+        tags=image_names(tags) if podman else tags,
+        digests=image_names(digests) if podman else digests,
         config=mapping(raw.get("Config") or raw.get("ContainerConfig")),
         architecture=str(raw.get("Architecture") or ""),
     )

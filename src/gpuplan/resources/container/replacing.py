@@ -23,7 +23,7 @@ _START_FIRST = "It cannot start before the old one stops"
 
 
 @dataclass(frozen=True)
-class Objection:
+class SettingIssue:
     """Something that cannot be had, or that does harm."""
 
     key: str
@@ -34,7 +34,7 @@ class Objection:
     severity: Severity = Severity.ERROR
 
 
-def readiness(plan: PlanFile, host: Host, placed: Placed) -> Readiness:
+def readiness_of(plan: PlanFile, host: Host, placed: Placed) -> Readiness:
     """When a container counts as ready.
 
     A Triton answers nobody before the models that it starts with are loaded, so that it has their time as well.
@@ -57,7 +57,7 @@ def readiness(plan: PlanFile, host: Host, placed: Placed) -> Readiness:
     )
 
 
-def stops_within(spec: ContainerSpec) -> int | None:
+def stop_timeout(spec: ContainerSpec) -> int | None:
     """Seconds between stop signal and kill that a new container is given.
 
     Where nothing is stated a model server gets more than it waits for requests itself, and any other what the engine
@@ -70,12 +70,12 @@ def stops_within(spec: ContainerSpec) -> int | None:
     return (int(told[-1]) if told and told[-1].isdecimal() else EXIT_TIMEOUT) + MARGIN
 
 
-def drain(stated: Container) -> float:
+def drain_seconds(stated: Container) -> float:
     """Seconds in which requests in flight may end."""
     return ContainerSpec.drain if stated.drain is None else stated.drain
 
 
-def objections(plan: PlanFile, placed: Placed) -> Iterator[Objection]:
+def replacement_issues(plan: PlanFile, placed: Placed) -> Iterator[SettingIssue]:
     """Everything that speaks against what is stated."""
     stated = placed.container
     yield from _probes(stated)
@@ -86,38 +86,38 @@ def objections(plan: PlanFile, placed: Placed) -> Iterator[Objection]:
         yield from _found_too_early(placed)
 
 
-def _probes(stated: Container) -> Iterator[Objection]:
+def _probes(stated: Container) -> Iterator[SettingIssue]:
     ready = stated.ready
     probes = {"http": ready.http, "tcp": ready.tcp, "exec": ready.exec, "healthcheck": ready.healthcheck}
     told = [name for name, value in probes.items() if value]
     if len(told) > 1:
         detail = f"{' and '.join(told)} are stated, and one of http, tcp, exec and healthcheck is meant."
-        yield Objection("ready", "Several readiness probes", detail, "Keep one of them.")
+        yield SettingIssue("ready", "Several readiness probes", detail, "Keep one of them.")
     if told and stated.triton is not None:
         detail = f"A model server is ready when it is live and its models are READY; {told[0]} is never asked."
-        yield Objection(f"ready.{told[0]}", "A readiness probe of a model server", detail, f"Remove {told[0]}:.")
+        yield SettingIssue(f"ready.{told[0]}", "A readiness probe of a model server", detail, f"Remove {told[0]}:.")
 
 
-def _deadlines(stated: Container) -> Iterator[Objection]:
+def _deadlines(stated: Container) -> Iterator[SettingIssue]:
     ready = stated.ready
     if stated.triton is None and ready.interval >= (least := TIMEOUT if ready.timeout is None else ready.timeout) > 0:
         detail = f"The next look is after {ready.interval:g} s, and it has {least:g} s to be ready."
-        yield Objection("ready.interval", "There is only one look", detail, "Look more often, or raise timeout:.")
+        yield SettingIssue("ready.interval", "There is only one look", detail, "Look more often, or raise timeout:.")
     for key in ("timeout", "boot"):
         if getattr(ready, key) == 0:
             detail = f"ready.{key} is 0, and a container takes some time to start."
-            yield Objection(f"ready.{key}", "A deadline that cannot be met", detail, "Raise it, or leave it out.")
+            yield SettingIssue(f"ready.{key}", "A deadline that cannot be met", detail, "Raise it, or leave it out.")
     if ready.boot is None:
         return
     if stated.triton is not None:
         detail = "A Triton takes no connection before its models are loaded, so that it has no boot of its own."
-        yield Objection("ready.boot", "A deadline that means nothing here", detail, "State timeout: alone.")
+        yield SettingIssue("ready.boot", "A deadline that means nothing here", detail, "State timeout: alone.")
     elif ready.boot > (TIMEOUT if ready.timeout is None else ready.timeout):
         detail = f"It has {ready.boot:g} s to boot, and has to be ready before that."
-        yield Objection("ready.boot", "Booting may take longer than getting ready", detail, "Raise timeout:.")
+        yield SettingIssue("ready.boot", "Booting may take longer than getting ready", detail, "Raise timeout:.")
 
 
-def _stopping(stated: Container) -> Iterator[Objection]:
+def _stopping(stated: Container) -> Iterator[SettingIssue]:
     if stated.triton is None or stated.stop_timeout is None:
         return
     least = _exit_timeout(stated)
@@ -127,12 +127,12 @@ def _stopping(stated: Container) -> Iterator[Objection]:
             f"and after {stated.stop_timeout:g} s the engine kills it with them."
         )
         fix = f"State stop_timeout: {least + MARGIN}s, or a lower {_EXIT_FLAG} under triton.flags."
-        yield Objection(
+        yield SettingIssue(
             "stop_timeout", "A model server is killed before it has finished", detail, fix, Severity.WARNING
         )
 
 
-def _start_first(plan: PlanFile, stated: Container) -> Iterator[Objection]:
+def _start_first(plan: PlanFile, stated: Container) -> Iterator[SettingIssue]:
     if ports := _fixed_ports(stated):
         held = f"port{'s' * (len(ports) > 1)} {', '.join(ports)}"
         detail = f"The old one holds {held} of the node as long as it runs, and two cannot publish the same."
@@ -140,20 +140,20 @@ def _start_first(plan: PlanFile, stated: Container) -> Iterator[Objection]:
             "State update: stop-first; or publish no port of the node: put it on a network of its own (network: NAME), "
             "where its clients or a proxy reach it by its name."
         )
-        yield Objection("update", _START_FIRST, detail, fix)
+        yield SettingIssue("update", _START_FIRST, detail, fix)
     if stated.network == "host" and (stated.triton is not None or stated.ready.http or stated.ready.tcp):
         detail = "On the node's own network both would listen on the same port, and a probe would ask either of them."
         fix = "State update: stop-first, or a network of its own (network: NAME)."
-        yield Objection("update", _START_FIRST, detail, fix)
+        yield SettingIssue("update", _START_FIRST, detail, fix)
     for name in dict.fromkeys(part.partition("/")[0].partition("[")[0] for part in stated.gpus):
         gpu = plan.gpus.get(name)
         if gpu is not None and gpu.compute_mode == "exclusive_process":
             detail = f"compute_mode: exclusive_process lets one process at a time compute on {name}."
             fix = f"State update: stop-first, or compute_mode: default for {name}."
-            yield Objection("update", _START_FIRST, detail, fix)
+            yield SettingIssue("update", _START_FIRST, detail, fix)
 
 
-def _found_too_early(placed: Placed) -> Iterator[Objection]:
+def _found_too_early(placed: Placed) -> Iterator[SettingIssue]:
     """An engine lets a host name lead to its container on every network, from the start (moby, updateNetworkConfig)."""
     stated, aliases = placed.container, set[str]()
     if isinstance(stated.networks, Mapping):
@@ -164,7 +164,7 @@ def _found_too_early(placed: Placed) -> Iterator[Objection]:
             f"Its host name {stated.hostname} is a name that clients find it by, and leads to the new one before it is "
             "ready."
         )
-        yield Objection("hostname", _START_FIRST, detail, "Leave hostname: out, or give it another one.")
+        yield SettingIssue("hostname", _START_FIRST, detail, "Leave hostname: out, or give it another one.")
 
 
 def _fixed_ports(stated: Container) -> tuple[str, ...]:

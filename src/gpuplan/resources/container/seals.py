@@ -15,13 +15,13 @@ from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import SEALS
 from gpuplan.types.value import Secret, canonical, keyed_digest
 
-WHOSE = "*"
+KEY_CHECK = "*"
 """Among the names of variables, none of which can be called so: the digest by which a key knows its own seals again. A
 record that was lost has another key since, by which every secret would look edited."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SecretState:
     """What became of one secret: neither flag is set where it is as it should be, or nothing can be said."""
 
     differs: bool = False
@@ -31,38 +31,40 @@ class Verdict:
     """The container has another text than gpuplan gave it."""
 
 
-def label(container: str, secrets: Mapping[str, str], seal: Callable[..., str]) -> Mapping[str, str]:
+def secret_digests_label(container: str, secrets: Mapping[str, str], seal: Callable[..., str]) -> Mapping[str, str]:
     """The label of a container that is made with these secrets, by the names of their variables; none without any."""
     digests = {name: digest for name, text in secrets.items() if (digest := seal(container, name, text))}
-    return {SEALS: canonical({**digests, WHOSE: seal(container, WHOSE)})} if digests else {}
+    return {SEALS: canonical({**digests, KEY_CHECK: seal(container, KEY_CHECK)})} if digests else {}
 
 
-def verdict(name: str, live: Live, known: Secret | None, key: str) -> Verdict:
+def secret_state(name: str, live: Live, known: Secret | None, key: str) -> SecretState:
     """Judge one secret of a container; with neither the secret nor its seal at hand nothing is said of it."""
     has = environment(live.config).get(name)
     if has is None:
-        return Verdict(differs=True)
+        return SecretState(differs=True)
     if known is not None and known.reveal() == has:
-        return Verdict()
+        return SecretState()
     seals = _seals(live)
-    sealed = seals.get(name, "") if key and seals.get(WHOSE) == keyed_digest(key, live.role, WHOSE) else ""
+    sealed = seals.get(name, "") if key and seals.get(KEY_CHECK) == keyed_digest(key, live.role, KEY_CHECK) else ""
     if not sealed:
-        return Verdict(differs=known is not None)
+        return SecretState(differs=known is not None)
     if sealed != keyed_digest(key, live.role, name, has):
-        return Verdict(differs=True, edited=True)
-    return Verdict(differs=known is not None, rotated=known is not None)
+        return SecretState(differs=True, edited=True)
+    return SecretState(differs=known is not None, rotated=known is not None)
 
 
-def verdicts(env: Mapping[str, EnvValue], live: Live, secrets: Mapping[str, Secret], key: str) -> Mapping[str, Verdict]:
+def secret_states(
+    env: Mapping[str, EnvValue], live: Live, secrets: Mapping[str, Secret], key: str
+) -> Mapping[str, SecretState]:
     """Each secret variable of a spec with what became of it."""
     return {
-        name: verdict(name, live, secrets.get(value["secret"]), key)
+        name: secret_state(name, live, secrets.get(value["secret"]), key)
         for name, value in env.items()
         if not isinstance(value, str)
     }
 
 
-def words(found: Mapping[str, Verdict]) -> tuple[str, ...]:
+def secret_reasons(found: Mapping[str, SecretState]) -> tuple[str, ...]:
     """Why secrets differ, without a word of what they are."""
     edited = [
         f"{name} is not the secret that gpuplan gave the container" for name, each in found.items() if each.edited

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuplan.resources.container.bound import Bound
+from gpuplan.resources.container.bound import ResolvedDevices
 from gpuplan.resources.container.forms import host_ports
 from gpuplan.resources.container.images import image_address
 from gpuplan.resources.container.shape import ContainerSpec, to_json
@@ -20,12 +20,12 @@ TAKE_OVER = "take-over"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredContainer:
     """One container as it is wanted here: its spec, its devices, and what it had when it was last applied."""
 
     desired: Desired
     spec: ContainerSpec
-    bound: Bound
+    bound: ResolvedDevices
     had: tuple[Address, ...] = ()
     """Needs that the record has of it."""
     leaves: tuple[Address, ...] = ()
@@ -55,24 +55,24 @@ class Wanted:
         return self.address.part("settings")
 
 
-def create_step(wanted: Wanted) -> Step:
+def create_step(wanted: DesiredContainer) -> Step:
     """Create, start, and wait until it is ready."""
     return _making("create", Verb.CREATE, f"create container {wanted.address.name}", wanted)
 
 
-def replace_step(wanted: Wanted) -> Step:
+def replace_step(wanted: DesiredContainer) -> Step:
     """Create the new one in the place of the old, which is kept until the new one is ready."""
     return _making("replace", Verb.UPDATE, f"replace container {wanted.address.name}", wanted)
 
 
-def take_over_step(wanted: Wanted, held: Iterable[str]) -> Step:
+def take_over_step(wanted: DesiredContainer, held: Iterable[str]) -> Step:
     """Create the new one beside the old, which serves until the new one does."""
     step = _making(TAKE_OVER, Verb.UPDATE, f"replace container {wanted.address.name} while it serves", wanted)
     left = tuple(address for address in wanted.had if not any(address.covers(need) for need in wanted.needs))
     return replace(step, releases=(*step.releases, *left), frees=_ports(wanted.address.node, held))
 
 
-def start_step(wanted: Wanted) -> Step:
+def start_step(wanted: DesiredContainer) -> Step:
     """Start what is there, and wait until it is ready."""
     node, name = wanted.address.node, wanted.address.name
     return Step(
@@ -86,14 +86,14 @@ def start_step(wanted: Wanted) -> Step:
     )
 
 
-def update_step(wanted: Wanted, live: Live) -> Step:
+def update_step(wanted: DesiredContainer, live: Live) -> Step:
     """Set what the engine can change on a container that runs, its name included."""
     title = f"update container {wanted.address.name}"
     arguments: JsonObject = {"spec": to_json(wanted.spec), "id": live.id}
     return Step("update", wanted.address, Verb.UPDATE, title, arguments, makes=(wanted.settings,))
 
 
-def tidy_step(wanted: Wanted, extra: Sequence[Live]) -> Step:
+def tidy_step(wanted: DesiredContainer, extra: Sequence[Live]) -> Step:
     """Remove what an interrupted replacement left, once the container itself has proven that it serves."""
     title = f"remove {', '.join(each.name for each in extra)}"
     arguments: JsonObject = {**_arguments(wanted), "ids": [each.id for each in extra]}
@@ -101,7 +101,7 @@ def tidy_step(wanted: Wanted, extra: Sequence[Live]) -> Step:
     return Step("tidy", wanted.address, Verb.DELETE, title, arguments, uses=uses, releases=releases)
 
 
-def stop_step(wanted: Wanted, live: Live, held: Iterable[str]) -> Step:
+def stop_step(wanted: DesiredContainer, live: Live, held: Iterable[str]) -> Step:
     """Stop the old one, and whatever runs beside it, as soon as everything for the new one is on the node."""
     node = wanted.address.node
     repository = tuple(need for need in wanted.needs if need.kind == "repository")
@@ -129,7 +129,7 @@ def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address])
     )
 
 
-def _making(name: str, verb: Verb, title: str, wanted: Wanted) -> Step:
+def _making(name: str, verb: Verb, title: str, wanted: DesiredContainer) -> Step:
     node, spec = wanted.address.node, wanted.spec
     return Step(
         name,
@@ -143,7 +143,7 @@ def _making(name: str, verb: Verb, title: str, wanted: Wanted) -> Step:
     )
 
 
-def _arguments(wanted: Wanted) -> dict[str, Json]:
+def _arguments(wanted: DesiredContainer) -> dict[str, Json]:
     gpus: dict[str, Json] = {
         part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
     }
@@ -151,7 +151,7 @@ def _arguments(wanted: Wanted) -> dict[str, Json]:
     return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
 
 
-def _adopts(wanted: Wanted) -> dict[str, Json]:
+def _adopts(wanted: DesiredContainer) -> dict[str, Json]:
     return {"adopts": wanted.adopts} if wanted.adopts else {}
 
 

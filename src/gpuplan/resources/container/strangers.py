@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from gpuplan.resources.container.forms import clashes, host_ports
 from gpuplan.resources.container.isolation import every, intrudes, seen
 from gpuplan.resources.container.livefields import live_fields
-from gpuplan.resources.container.read import Observed
-from gpuplan.resources.container.steps import Wanted
+from gpuplan.resources.container.read import ObservedContainers
+from gpuplan.resources.container.steps import DesiredContainer
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
 from gpuplan.types.address import Address
@@ -18,8 +18,8 @@ from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.resource import DiffContext
 
 
-def strangers(
-    observed: Observed, context: DiffContext, welcome: Mapping[str, Set[Address]], told: Set[str]
+def unmanaged_containers(
+    observed: ObservedContainers, context: DiffContext, welcome: Mapping[str, Set[Address]], told: Set[str]
 ) -> Iterator[Unmanaged]:
     """All of them, each with what it sees of the plan file's GPUs.
 
@@ -35,7 +35,7 @@ def strangers(
             yield Unmanaged(address, what, sees=sees, as_wanted=given is not None)
 
 
-def names_taken(observed: Observed, plan: str, making: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def names_taken(observed: ObservedContainers, plan: str, making: Sequence[DesiredContainer]) -> Iterator[Diagnostic]:
     """Those that have the name of a container that is to be made, or to get its name back."""
     holders = {live.name: live for live in observed.containers if live.plan != plan}
     for wanted in making:
@@ -43,7 +43,9 @@ def names_taken(observed: Observed, plan: str, making: Sequence[Wanted]) -> Iter
             yield name_taken(holder, wanted)
 
 
-def ports_taken(observed: Observed, ours: Set[str], starting: Sequence[Wanted]) -> Iterator[Diagnostic]:
+def ports_taken(
+    observed: ObservedContainers, ours: Set[str], starting: Sequence[DesiredContainer]
+) -> Iterator[Diagnostic]:
     """Those that hold a host port of a container that is to be started; `ours` are ids of those that do not count."""
     busy = [live for live in observed.containers if live.id not in ours and live.busy]
     for wanted in starting:
@@ -64,7 +66,7 @@ def held_ports(live: Live) -> Iterable[str]:
     return host_ports(published)
 
 
-def name_taken(holder: Live, wanted: Wanted) -> Diagnostic:
+def name_taken(holder: Live, wanted: DesiredContainer) -> Diagnostic:
     """No step can be done as long as somebody else's container has the name."""
     name, node = holder.name, wanted.address.node
     return Diagnostic(
@@ -77,7 +79,7 @@ def name_taken(holder: Live, wanted: Wanted) -> Diagnostic:
     )
 
 
-def _port_taken(holder: Live, wanted: Wanted, taken: Sequence[str]) -> Diagnostic:
+def _port_taken(holder: Live, wanted: DesiredContainer, taken: Sequence[str]) -> Diagnostic:
     name, node = holder.name, wanted.address.node
     return Diagnostic(
         "A host port is taken",
@@ -100,7 +102,7 @@ def _as_wanted(live: Live) -> str:
     )
 
 
-def _what(live: Live, observed: Observed) -> str:
+def _what(live: Live, observed: ObservedContainers) -> str:
     owner = f"the plan file {live.plan} made it, " if live.plan else ""
     devices = seen(live, observed)
     privileged = "privileged, " if live.host_config.get("Privileged") is True else ""

@@ -18,7 +18,7 @@ _PREFERS_CDI = 29
 """The first Docker that tries CDI before the hook for a request for GPUs (moby/moby#50228)."""
 
 
-class Way(enum.Enum):
+class GpuMethod(enum.Enum):
     """How an engine gives GPUs."""
 
     HOOK = "hook"
@@ -58,21 +58,21 @@ class Toolkit:
     """systemd keeps the control groups of containers."""
 
     @property
-    def way(self) -> Way:
+    def way(self) -> GpuMethod:
         """How a container that is made now gets its GPUs."""
         if not self.known:
-            return Way.UNKNOWN
+            return GpuMethod.UNKNOWN
         if self.podman:
-            return Way.CDI
+            return GpuMethod.CDI
         if HOOK in self.tools:
-            return Way.HOOK
-        return Way.CDI if self.cdi else Way.NONE
+            return GpuMethod.HOOK
+        return GpuMethod.CDI if self.cdi else GpuMethod.NONE
 
     @property
     def reads_specifications(self) -> bool:
         """True where what a container gets depends on what the CDI specifications list."""
-        tries_both = self.way is Way.HOOK and self.cdi and CDI_HOOK in self.tools
-        return self.way is Way.CDI or (tries_both and self.major >= _PREFERS_CDI)
+        tries_both = self.way is GpuMethod.HOOK and self.cdi and CDI_HOOK in self.tools
+        return self.way is GpuMethod.CDI or (tries_both and self.major >= _PREFERS_CDI)
 
     @property
     def major(self) -> int:

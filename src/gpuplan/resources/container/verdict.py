@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from gpuplan.resources.container.read import Observed
+from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.shape import ContainerSpec
-from gpuplan.resources.container.steps import TAKE_OVER, Wanted
+from gpuplan.resources.container.steps import TAKE_OVER, DesiredContainer
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Unknown
@@ -16,11 +16,11 @@ from gpuplan.types.resource import Desired
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Decision:
     """What is to be done about one wanted container."""
 
     desired: Desired
-    wanted: Wanted | None = None
+    wanted: DesiredContainer | None = None
     """Absent where the spec could not be read."""
     change: Change | None = None
     unknown: Unknown | None = None
@@ -63,7 +63,7 @@ class Verdict:
         return self.change is not None and any(self.address in step.makes for step in self.change.steps)
 
 
-def welcome(verdicts: Sequence[Verdict]) -> Mapping[str, Set[Address]]:
+def welcome(verdicts: Sequence[Decision]) -> Mapping[str, Set[Address]]:
     """Ids of the containers of somebody else's that are as they are wanted, with the GPUs that the plan file gives."""
     return {
         verdict.welcome.id: verdict.wanted.bound.devices.keys()
@@ -72,13 +72,13 @@ def welcome(verdicts: Sequence[Verdict]) -> Mapping[str, Set[Address]]:
     }
 
 
-def told(verdicts: Sequence[Verdict]) -> Set[str]:
+def told(verdicts: Sequence[Decision]) -> Set[str]:
     """Ids of the containers of somebody else's of which a change or what is unknown tells."""
     foreign = {each.foreign.id for each in verdicts if each.foreign and not each.welcome}
     return foreign | {each.wanted.adopts for each in verdicts if each.wanted and each.wanted.adopts}
 
 
-def ours(verdicts: Sequence[Verdict], observed: Observed, plan: str) -> Set[str]:
+def ours(verdicts: Sequence[Decision], observed: ObservedContainers, plan: str) -> Set[str]:
     """Ids of containers that are in nobody's way: those of the plan file, and those that stand for one of its own."""
     made = {live.id for live in observed.containers if live.plan == plan}
     return (

@@ -9,19 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpuplan.resources.container.apply.drain import linger
-from gpuplan.resources.container.apply.faults import told
-from gpuplan.resources.container.apply.lifecycle import Making, create, make, start_created, tidy
+from gpuplan.resources.container.apply.drain import drain_previous
+from gpuplan.resources.container.apply.faults import explain_engine_errors
+from gpuplan.resources.container.apply.lifecycle import (
+    ContainerContext,
+    create,
+    replace_stop_first,
+    start_created,
+    tidy,
+)
 from gpuplan.resources.container.apply.lookup import devices_now
-from gpuplan.resources.container.apply.names import answer_to_the_name, lose_the_names
+from gpuplan.resources.container.apply.names import add_names, remove_names
 from gpuplan.resources.container.apply.ready import wait_ready
-from gpuplan.resources.container.apply.standing import discard, halt, named, of_ours, rename, set_aside, standing
-from gpuplan.resources.container.read import NEW, OLD
+from gpuplan.resources.container.apply.standing import (
+    current_container,
+    find_container,
+    keep_failed,
+    own_containers,
+    remove_container,
+    rename_container,
+    stop_container,
+)
+from gpuplan.resources.container.read import NEW_SUFFIX, PREVIOUS_SUFFIX
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 
 
-def take_over(making: Making) -> None:
+def replace_start_first(making: ContainerContext) -> None:
     """Create, start and wait beside the one that serves, then take its name and its place.
 
     Raises:
@@ -29,16 +43,16 @@ def take_over(making: Making) -> None:
     """
     address, context = making.address, making.context
     _finish_handover(making)
-    before = standing(address, context, making.adopts)
+    before = current_container(address, context, making.adopts)
     if before is None or not before.busy:
-        make(making)
+        replace_stop_first(making)
         return
     devices = devices_now(making.gpus, address, context)
-    for each in of_ours(address, context, making.adopts):
+    for each in own_containers(address, context, making.adopts):
         if each.id != before.id:
-            discard(each, address, context)
+            remove_container(each, address, context)
     try:
-        new = create(_unfound(making), devices, address.name + NEW)
+        new = create(_unfound(making), devices, address.name + NEW_SUFFIX)
         start_created(making, new)
         wait_ready(new, address, making.spec, context, takes_over=True)
         keeps = _hand_over(making, new, before)
@@ -53,60 +67,62 @@ def take_over(making: Making) -> None:
     _retire(making, before, keeps)
 
 
-def _unfound(making: Making) -> Making:
+def _unfound(making: ContainerContext) -> ContainerContext:
     """The same without the further names of its networks, by which clients would find it before it is ready."""
     return replace(making, spec=replace(making.spec, networks=dict.fromkeys(making.spec.networks, ())))
 
 
-def _finish_handover(making: Making) -> None:
+def _finish_handover(making: ContainerContext) -> None:
     """Of a run that was cut off between the two renames, the new one has proven that it serves: give it the name.
 
     So it has where the old one went down since.
     """
     name = making.address.name
-    new, old = (named(name + ending, making.address, making.context) for ending in (NEW, OLD))
-    mine = {each.id for each in of_ours(making.address, making.context, making.adopts)}
+    new, old = (
+        find_container(name + ending, making.address, making.context) for ending in (NEW_SUFFIX, PREVIOUS_SUFFIX)
+    )
+    mine = {each.id for each in own_containers(making.address, making.context, making.adopts)}
     ours = all(each is not None and each.id in mine for each in (new, old))
-    if ours and new is not None and new.busy and named(name, making.address, making.context) is None:
-        rename(new, name, making.address, making.context)
+    if ours and new is not None and new.busy and find_container(name, making.address, making.context) is None:
+        rename_container(new, name, making.address, making.context)
 
 
-def _hand_over(making: Making, new: str, before: Live) -> Mapping[str, bool]:
+def _hand_over(making: ContainerContext, new: str, before: Live) -> Mapping[str, bool]:
     address, context = making.address, making.context
-    keeps = answer_to_the_name(new, making.name, making.spec, address, context)
+    keeps = add_names(new, making.name, making.spec, address, context)
     if keeps:
         wait_ready(new, address, making.spec, context, takes_over=True)
     if before.name == address.name:
-        rename(before, address.name + OLD, address, context)
-    with told(str(address), f"giving {address.name} its name"):
+        rename_container(before, address.name + PREVIOUS_SUFFIX, address, context)
+    with explain_engine_errors(str(address), f"giving {address.name} its name"):
         context.docker().rename(new, address.name)
     context.say(f"the new {address.name} took over")
     return keeps
 
 
-def _retire(making: Making, before: Live, keeps: Mapping[str, bool]) -> None:
+def _retire(making: ContainerContext, before: Live, keeps: Mapping[str, bool]) -> None:
     """The one before ends what it began, and goes; the new one serves already, whatever happens to the old."""
     address, context = making.address, making.context
-    lose_the_names(before.id, keeps, address, context)
-    linger(before, making.spec.drain, address, context)
-    halt(before, address, context)
+    remove_names(before.id, keeps, address, context)
+    drain_previous(before, making.spec.drain, address, context)
+    stop_container(before, address, context)
     tidy(address, context, making.adopts)
 
 
-def _step_back(making: Making, before: Live) -> tuple[Diagnostic, ...]:
+def _step_back(making: ContainerContext, before: Live) -> tuple[Diagnostic, ...]:
     address, context = making.address, making.context
     try:
-        new = named(address.name + NEW, address, context)
-        current = named(before.id, address, context)
+        new = find_container(address.name + NEW_SUFFIX, address, context)
+        current = find_container(before.id, address, context)
         if current is not None and current.name != before.name:
-            rename(current, before.name, address, context)
+            rename_container(current, before.name, address, context)
         serves = current is not None and current.status == "running"
-        return (*set_aside(new, address, context), *((_serves_on(making),) if serves else ()))
+        return (*keep_failed(new, address, context), *((_serves_on(making),) if serves else ()))
     except Problem as problem:
         return problem.diagnostics
 
 
-def _serves_on(making: Making) -> Diagnostic:
+def _serves_on(making: ContainerContext) -> Diagnostic:
     return Diagnostic(
         "The container before serves on",
         "It was never stopped, and has its name.",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from gpuplan.resources.container.apply import idle
-from gpuplan.resources.container.apply.faults import REFUSALS, Engine, explain, told
-from gpuplan.resources.container.apply.idle import Event, Sign, awake
-from gpuplan.resources.container.images import BROUGHT, Wish, canonical_name, short
+from gpuplan.resources.container.apply.faults import REFUSALS, EngineApi, explain, explain_engine_errors
+from gpuplan.resources.container.apply.idle import Event, Sign, follow_engine
+from gpuplan.resources.container.images import FETCHED, ImageRequest, canonical_name, short_digest
 from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.transport.credentials import Credentials, credentials_for, refused
 from gpuplan.types.address import Address
@@ -19,7 +19,7 @@ from gpuplan.types.diagnostic import Diagnostic, Problem
 _CHUNK = 1 << 20
 
 
-def bring(wish: Wish, address: Address, context: ApplyContext) -> Memory:
+def fetch_image(wish: ImageRequest, address: Address, context: ApplyContext) -> Memory:
     """See that the image is on the node; what it brought is remembered, so that it can be taken away again.
 
     Raises:
@@ -38,10 +38,10 @@ def bring(wish: Wish, address: Address, context: ApplyContext) -> Memory:
         raise Problem(_absent(wish, address))
     if wish.ids and after not in wish.ids:
         raise Problem(_another(wish, after, address))
-    return [] if before else [(address, BROUGHT)]
+    return [] if before else [(address, FETCHED)]
 
 
-def take_away(image: str, address: Address, context: ApplyContext) -> Memory:
+def remove_image(image: str, address: Address, context: ApplyContext) -> Memory:
     """Remove an image that gpuplan brought.
 
     Raises:
@@ -49,7 +49,7 @@ def take_away(image: str, address: Address, context: ApplyContext) -> Memory:
     """
     from docker.errors import ImageNotFound
 
-    with told(str(address), f"removing {image}"), suppress(ImageNotFound):
+    with explain_engine_errors(str(address), f"removing {image}"), suppress(ImageNotFound):
         context.docker().remove_image(image)
     if image_id(image, address, context):
         raise Problem(Diagnostic("An image was not removed", f"{image} is still there.", address=str(address)))
@@ -61,15 +61,15 @@ def image_id(image: str, address: Address, context: ApplyContext) -> str:
     """The id of the image that a name means on the node; empty where it has none of that name."""
     from docker.errors import ImageNotFound
 
-    with told(str(address), f"looking for {image}"):
-        engine: Engine = context.docker()
+    with explain_engine_errors(str(address), f"looking for {image}"):
+        engine: EngineApi = context.docker()
         try:
             return str(engine.inspect_image(image)["Id"])
         except ImageNotFound:
             return ""
 
 
-def _pull(wish: Wish, address: Address, context: ApplyContext) -> None:
+def _pull(wish: ImageRequest, address: Address, context: ApplyContext) -> None:
     doing = f"pulling {wish.name}"
     given = credentials_for(wish.name)
     name = wish.name if "@" in wish.name else canonical_name(wish.name)
@@ -83,8 +83,8 @@ def _pull(wish: Wish, address: Address, context: ApplyContext) -> None:
         )
         return events
 
-    with _about_credentials(given), told(str(address), doing):
-        for event in awake(begin, idle.PULL, doing, address, context):
+    with _about_credentials(given), explain_engine_errors(str(address), doing):
+        for event in follow_engine(begin, idle.PULL, doing, address, context):
             if error := event.get("error"):
                 raise Problem(explain(str(address), doing, str(error)))
             progress.see(event)
@@ -107,20 +107,20 @@ def _about_credentials(given: Credentials) -> Iterator[None]:
         ) from problem
 
 
-def _load(wish: Wish, address: Address, context: ApplyContext) -> None:
+def _load(wish: ImageRequest, address: Address, context: ApplyContext) -> None:
     doing = f"loading {wish.name} from {wish.archive}"
-    with told(str(address), doing), context.source(wish.archive) as content:
+    with explain_engine_errors(str(address), doing), context.source(wish.archive) as content:
 
         def begin(sign: Sign) -> Iterator[Event]:
-            engine: Engine = context.docker()
+            engine: EngineApi = context.docker()
             return engine.load_image(_told_chunks(content, wish, sign))
 
-        for event in awake(begin, idle.LOAD, doing, address, context):
+        for event in follow_engine(begin, idle.LOAD, doing, address, context):
             if error := event.get("error"):
                 raise Problem(explain(str(address), doing, str(error)))
 
 
-def _told_chunks(content: BinaryIO, wish: Wish, sign: Sign) -> Iterator[bytes]:
+def _told_chunks(content: BinaryIO, wish: ImageRequest, sign: Sign) -> Iterator[bytes]:
     """The archive in pieces, none of which is kept; each further tenth is said."""
     size = content.seek(0, 2)
     content.seek(0)
@@ -161,15 +161,15 @@ class _Progress:
             self.context.say(f"pulling {percent} % ({_amount(done)} of {_amount(total)})")
 
 
-def _another(wish: Wish, found: str, address: Address) -> Diagnostic:
+def _another(wish: ImageRequest, found: str, address: Address) -> Diagnostic:
     detail = (
-        f"{wish.archive} was loaded, and {wish.name} is {short(found)} on {address.node}; the archive held "
-        f"{short(wish.ids[0])} when the change set was made."
+        f"{wish.archive} was loaded, and {wish.name} is {short_digest(found)} on {address.node}; the archive held "
+        f"{short_digest(wish.ids[0])} when the change set was made."
     )
     return Diagnostic("The archive has changed", detail, "Run gpuplan plan again.", address=str(address))
 
 
-def _absent(wish: Wish, address: Address) -> Diagnostic:
+def _absent(wish: ImageRequest, address: Address) -> Diagnostic:
     if wish.archive:
         why, fix = f"{wish.archive} was loaded", "Check that the archive holds that name and tag."
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuplan.resources.container.cdi import compare_specification, places
+from gpuplan.resources.container.cdi import compare_specification, position_names
 from gpuplan.resources.container.toolkit import read_toolkit
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.devices import Gpus, read_gpus
@@ -69,7 +69,7 @@ def _name(uuid: str, gpus: Gpus, listed: set[str], address: Address) -> str:
         return uuid
     for gpu in gpus.gpus:
         if uuid in gpu.usable:
-            place = places(gpu.index, gpu.mig, len(gpu.slices))[gpu.usable.index(uuid)]
+            place = position_names(gpu.index, gpu.mig, len(gpu.slices))[gpu.usable.index(uuid)]
             if place in listed:
                 return place
     raise Problem(

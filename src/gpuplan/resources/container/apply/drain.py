@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gpuplan.resources.container.apply.faults import told
+from gpuplan.resources.container.apply.faults import explain_engine_errors
 from gpuplan.resources.container.apply.serving import requests
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.docker import Live
@@ -25,7 +25,7 @@ def drain(container: Live, seconds: float, address: Address, context: ApplyConte
     """
     if not seconds or container.status != "running" or TRITON not in container.labels:
         return
-    with told(str(address), f"looking at {container.name}"):
+    with explain_engine_errors(str(address), f"looking at {container.name}"):
         raw = mapping(context.docker().inspect_container(container.id))
     began = time.monotonic()
     before, since = None, began
@@ -41,7 +41,7 @@ def drain(container: Live, seconds: float, address: Address, context: ApplyConte
     context.say(f"{container.name} still gets requests after {seconds:g} s; it finishes those that it has, and stops")
 
 
-def linger(container: Live, seconds: float, address: Address, context: ApplyContext) -> None:
+def drain_previous(container: Live, seconds: float, address: Address, context: ApplyContext) -> None:
     """Let the clients of a container that was handed over end what they began with it."""
     if TRITON in container.labels:
         drain(container, seconds, address, context)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import docker
 
 
-class Engine(Protocol):
+class EngineApi(Protocol):
     """What `docker.APIClient` does without types in its stubs."""
 
     def inspect_image(self, image: str) -> Mapping[str, Json]:
@@ -140,7 +140,7 @@ def post_update(engine: docker.APIClient, container: str, body: JsonObject) -> b
 
 
 @contextmanager
-def told(address: str, doing: str) -> Iterator[None]:
+def explain_engine_errors(address: str, doing: str) -> Iterator[None]:
     """Within it, whatever the engine or the way to it raises becomes a Problem that says what to do.
 
     Raises:

@@ -23,7 +23,7 @@ Sign = Callable[[str], None]
 """Tells that work goes on, with a word of progress or without."""
 
 
-def awake(
+def follow_engine(
     begin: Callable[[Sign], Iterable[Event]], seconds: float, doing: str, address: Address, context: ApplyContext
 ) -> Iterator[Event]:
     """What `begin` gives, begun and read in a thread of its own; what it signs meanwhile is said.

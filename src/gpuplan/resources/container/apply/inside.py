@@ -17,7 +17,7 @@ _LISTENS = 0.25
 """Seconds after which a connection that was not closed has somebody at its other end."""
 
 
-def ask(context: ApplyContext, raw: JsonObject, port: int, path: str, verb: str = "GET") -> tuple[int, bytes]:
+def request(context: ApplyContext, raw: JsonObject, port: int, path: str, verb: str = "GET") -> tuple[int, bytes]:
     """Status and body of the answer; status 0, and why, where nobody answers. `raw` is the container's inspect data."""
     host, outer = reachable(raw, port)
     try:

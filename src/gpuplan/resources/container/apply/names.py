@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuplan.resources.container.apply.faults import told
+from gpuplan.resources.container.apply.faults import explain_engine_errors
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, texts
@@ -19,7 +19,7 @@ _NAMELESS = ("bridge", "host", "none", "default")
 """Networks on which containers have no names."""
 
 
-def answer_to_the_name(
+def add_names(
     container: str, name: str, spec: ContainerSpec, address: Address, context: ApplyContext
 ) -> Mapping[str, bool]:
     """Have a new container answer to a name and to the spec's aliases, on all networks on which it is found by names.
@@ -33,13 +33,13 @@ def answer_to_the_name(
     for network, endpoint in _endpoints(container, address, context).items():
         identity = str(endpoint.get("NetworkID"))
         stated = {alias for called in (network, identity, identity[:12]) for alias in spec.networks.get(called, ())}
-        with told(str(address), f"giving {name} its names on the network {network}"):
+        with explain_engine_errors(str(address), f"giving {name} its names on the network {network}"):
             keeps[network] = _could_keep(container, network, endpoint, context)
             context.docker().connect_container_to_network(container, network, aliases=[name, *sorted(stated - {name})])
     return keeps
 
 
-def lose_the_names(container: str, keeps: Mapping[str, bool], address: Address, context: ApplyContext) -> None:
+def remove_names(container: str, keeps: Mapping[str, bool], address: Address, context: ApplyContext) -> None:
     """Take the aliases of a container that another took over from, where it can keep its address.
 
     Raises:
@@ -49,13 +49,13 @@ def lose_the_names(container: str, keeps: Mapping[str, bool], address: Address, 
     for network, endpoint in _endpoints(container, address, context).items():
         aliases, own = set(texts(endpoint.get("Aliases"))) - {container[:12]}, str(endpoint.get("IPAddress") or "")
         if aliases and own and keeps.get(network, False):
-            with told(str(address), f"taking its names on the network {network}"):
+            with explain_engine_errors(str(address), f"taking its names on the network {network}"):
                 engine.disconnect_container_from_network(container, network)
                 engine.connect_container_to_network(container, network, ipv4_address=own)
 
 
 def _endpoints(container: str, address: Address, context: ApplyContext) -> Mapping[str, JsonObject]:
-    with told(str(address), "looking at its networks"):
+    with explain_engine_errors(str(address), "looking at its networks"):
         raw = mapping(context.docker().inspect_container(container))
     networks = mapping(mapping(raw.get("NetworkSettings")).get("Networks"))
     return {name: mapping(endpoint) for name, endpoint in networks.items() if name not in _NAMELESS}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from gpuplan.resources.container.apply.faults import told
-from gpuplan.resources.container.apply.inside import ask, listens
+from gpuplan.resources.container.apply.faults import explain_engine_errors
+from gpuplan.resources.container.apply.inside import listens, request
 from gpuplan.resources.container.apply.serving import not_serving
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
@@ -26,7 +26,7 @@ _EXEC_POLL = 0.05
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ReadinessWait:
     """One wait for one container."""
 
     id: str
@@ -44,7 +44,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Look:
+class ProbeResult:
     """What one probe found."""
 
     why: str = ""
@@ -53,28 +53,28 @@ class Look:
     """It runs, and takes connections where it should."""
 
 
-def probe(waiting: Waiting, raw: JsonObject) -> Look:
+def probe(waiting: ReadinessWait, raw: JsonObject) -> ProbeResult:
     """Look once. `raw` is the container's inspect data.
 
     Raises:
         Problem: what was asked for can never be.
     """
     if mapping(raw.get("State")).get("Status") != "running":
-        return Look("it is not running", up=False)
+        return ProbeResult("it is not running", up=False)
     ready = waiting.spec.ready
     if waiting.spec.triton:
-        return Look(*not_serving(waiting.context, raw))
+        return ProbeResult(*not_serving(waiting.context, raw))
     if ready.http:
         return _http(waiting, raw)
     if ready.tcp:
         why = listens(waiting.context, raw, ready.tcp)
-        return Look(why, up=not why)
+        return ProbeResult(why, up=not why)
     if ready.exec:
-        return Look(_exec(waiting))
-    return Look(_health(waiting, raw) if ready.healthcheck else _steady(waiting, raw))
+        return ProbeResult(_exec(waiting))
+    return ProbeResult(_health(waiting, raw) if ready.healthcheck else _steady(waiting, raw))
 
 
-def patience(waiting: Waiting, raw: JsonObject) -> float:
+def patience(waiting: ReadinessWait, raw: JsonObject) -> float:
     """By when it has to be ready, in seconds since it started. `raw` is its inspect data.
 
     Where the plan file does not say, a health check that has found nothing yet is waited for: the engine runs it first
@@ -89,19 +89,19 @@ def patience(waiting: Waiting, raw: JsonObject) -> float:
     return max(ready.timeout, before + (whole(check.get("Retries")) or _RETRIES) * (every + each))
 
 
-def _http(waiting: Waiting, raw: JsonObject) -> Look:
+def _http(waiting: ReadinessWait, raw: JsonObject) -> ProbeResult:
     port, _, path = waiting.spec.ready.http.partition("/")
-    status, body = ask(waiting.context, raw, int(port), f"/{path}")
+    status, body = request(waiting.context, raw, int(port), f"/{path}")
     if not status:
-        return Look(f"port {port} does not answer: {body.decode('utf-8', 'replace')}", up=False)
-    return Look("" if 200 <= status < 400 else f"/{path} answers {status}")
+        return ProbeResult(f"port {port} does not answer: {body.decode('utf-8', 'replace')}", up=False)
+    return ProbeResult("" if 200 <= status < 400 else f"/{path} answers {status}")
 
 
-def _exec(waiting: Waiting) -> str:
+def _exec(waiting: ReadinessWait) -> str:
     """The command runs detached and is looked at, so that one that hangs holds up nothing but itself."""
     engine = waiting.context.docker()
     try:
-        with told(str(waiting.address), "running the readiness command"):
+        with explain_engine_errors(str(waiting.address), "running the readiness command"):
             started = engine.exec_create(waiting.id, list(waiting.spec.ready.exec))["Id"]
             engine.exec_start(started, detach=True)
             while (state := engine.exec_inspect(started))["Running"] or state["ExitCode"] is None:
@@ -113,7 +113,7 @@ def _exec(waiting: Waiting) -> str:
     return "" if state["ExitCode"] == 0 else f"the readiness command ends with {state['ExitCode']}"
 
 
-def _health(waiting: Waiting, raw: JsonObject) -> str:
+def _health(waiting: ReadinessWait, raw: JsonObject) -> str:
     health = mapping(mapping(raw.get("State")).get("Health"))
     status = health.get("Status")
     if status in _NO_CHECK:
@@ -125,7 +125,7 @@ def _health(waiting: Waiting, raw: JsonObject) -> str:
     return f"its health check says {status}" + (f" ({said})" if said else "")
 
 
-def _steady(waiting: Waiting, raw: JsonObject) -> str:
+def _steady(waiting: ReadinessWait, raw: JsonObject) -> str:
     """Nothing was said of how it is ready: the health check that it has, or that it stays up."""
     if mapping(mapping(raw.get("State")).get("Health")).get("Status") not in _NO_CHECK:
         return _health(waiting, raw)
@@ -134,7 +134,7 @@ def _steady(waiting: Waiting, raw: JsonObject) -> str:
     return _ended_unseen(waiting)
 
 
-def _ended_unseen(waiting: Waiting) -> str:
+def _ended_unseen(waiting: ReadinessWait) -> str:
     """Why the engine's word that it runs is not enough: a busy engine says so for a while after the process ended.
 
     The list of processes is made at the moment of the question. An engine that has no such list is believed.
@@ -150,7 +150,7 @@ def _ended_unseen(waiting: Waiting) -> str:
     return "" if processes else "it has no process any more"
 
 
-def _without_check(waiting: Waiting) -> Diagnostic:
+def _without_check(waiting: ReadinessWait) -> Diagnostic:
     return Diagnostic(
         "A container has no health check",
         f"ready: says that {waiting.address.name}'s own health check tells when it is ready, and it has none.",

@@ -8,7 +8,7 @@ from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 
-def check_reach(container: str, address: Address, context: ApplyContext) -> None:
+def check_gpu_access(container: str, address: Address, context: ApplyContext) -> None:
     """Look into the container's control group; where nobody can tell, it is believed.
 
     Raises:

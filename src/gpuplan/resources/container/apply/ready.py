@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gpuplan.resources.container.apply.faults import told
-from gpuplan.resources.container.apply.probes import Look, Waiting, patience, probe
+from gpuplan.resources.container.apply.faults import explain_engine_errors
+from gpuplan.resources.container.apply.probes import ProbeResult, ReadinessWait, patience, probe
 from gpuplan.resources.container.apply.serving import ModelState, at_start, models, version
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
@@ -34,7 +34,7 @@ def wait_ready(
     Raises:
         Problem: it ended, or is not ready in time; with its models and the last lines of its log.
     """
-    waiting = Waiting(container, address, spec, context, time.monotonic(), STEADY)
+    waiting = ReadinessWait(container, address, spec, context, time.monotonic(), STEADY)
     context.say("waiting until it is ready")
     raw = _until_up(waiting)
     if spec.triton:
@@ -54,9 +54,9 @@ def last_words(container: str, context: ApplyContext) -> str:
     return "\n".join((told or lines)[-_LOG_LINES:])
 
 
-def _until_up(waiting: Waiting) -> JsonObject:
+def _until_up(waiting: ReadinessWait) -> JsonObject:
     """The inspect data of the container once its probe is content."""
-    look, up, spoken, limit = Look("it has not answered", up=False), False, 0.0, waiting.spec.ready.timeout
+    look, up, spoken, limit = ProbeResult("it has not answered", up=False), False, 0.0, waiting.spec.ready.timeout
     while waiting.seconds <= limit:
         raw = _inspect(waiting)
         _raise_if_ended(waiting, raw)
@@ -73,7 +73,7 @@ def _until_up(waiting: Waiting) -> JsonObject:
     raise Problem(_late(waiting, look.why, own if waiting.seconds < own + _TELL else round(waiting.seconds)))
 
 
-def _until_loaded(waiting: Waiting, raw: JsonObject, *, takes_over: bool) -> None:
+def _until_loaded(waiting: ReadinessWait, raw: JsonObject, *, takes_over: bool) -> None:
     """Wait for the models that the server starts with; of one that takes over from nobody, some may be broken."""
     wanted = at_start(waiting.address, waiting.context)
     if not wanted:
@@ -98,12 +98,12 @@ def _names(found: Sequence[ModelState]) -> str:
     return ", ".join(each.name for each in found if each.state != "READY")
 
 
-def _inspect(waiting: Waiting) -> JsonObject:
-    with told(str(waiting.address), "looking at the container"):
+def _inspect(waiting: ReadinessWait) -> JsonObject:
+    with explain_engine_errors(str(waiting.address), "looking at the container"):
         return mapping(waiting.context.docker().inspect_container(waiting.id))
 
 
-def _raise_if_ended(waiting: Waiting, raw: JsonObject) -> None:
+def _raise_if_ended(waiting: ReadinessWait, raw: JsonObject) -> None:
     state = mapping(raw.get("State"))
     looping = whole(raw.get("RestartCount")) >= _RESTARTS
     if state.get("Status") in ("running", "created", "restarting") and not looping:
@@ -115,26 +115,26 @@ def _raise_if_ended(waiting: Waiting, raw: JsonObject) -> None:
     raise Problem(_failed(waiting, "A container does not stay up", detail))
 
 
-def _raise_if_unbooted(waiting: Waiting, look: Look, up: bool) -> None:
+def _raise_if_unbooted(waiting: ReadinessWait, look: ProbeResult, up: bool) -> None:
     boot = waiting.spec.ready.boot
     if not up and boot is not None and waiting.seconds > boot:
         detail = f"{waiting.address.name} was not up within {boot:g} s: {look.why}."
         raise Problem(_failed(waiting, "A container does not come up", detail))
 
 
-def _late(waiting: Waiting, why: str, limit: float) -> Diagnostic:
+def _late(waiting: ReadinessWait, why: str, limit: float) -> Diagnostic:
     detail = f"{waiting.address.name} was not ready within {limit:g} s: {why}."
     return _failed(waiting, "A container is not ready", detail)
 
 
-def _failed(waiting: Waiting, summary: str, detail: str) -> Diagnostic:
+def _failed(waiting: ReadinessWait, summary: str, detail: str) -> Diagnostic:
     words = last_words(waiting.id, waiting.context)
     said = f"\nIts last words:\n{words}" if words else "\nIt wrote nothing to its log."
     fix = "Look at its log and at what the plan file says of it; raise ready.timeout if it is only slow."
     return Diagnostic(summary, detail + _table(waiting) + said, fix, address=str(waiting.address))
 
 
-def _table(waiting: Waiting) -> str:
+def _table(waiting: ReadinessWait) -> str:
     """The models that a server was to load, where it tells; empty for all other containers."""
     if not waiting.spec.triton:
         return ""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.apply.inside import ask
+from gpuplan.resources.container.apply.inside import request
 from gpuplan.resources.container.shape import TRITON_PORT
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
@@ -47,7 +47,7 @@ def not_serving(context: ApplyContext, raw: JsonObject) -> tuple[str, bool]:
 
     Live says that it serves; ready would be false for one model of many, or while one loads.
     """
-    status, body = ask(context, raw, TRITON_PORT, "/v2/health/live")
+    status, body = request(context, raw, TRITON_PORT, "/v2/health/live")
     if not status:
         return f"port {TRITON_PORT} does not answer: {body.decode('utf-8', 'replace')}", False
     if status != 200:
@@ -92,7 +92,7 @@ def requests(context: ApplyContext, raw: JsonObject) -> tuple[int, int] | None:
 
 def _waiting(context: ApplyContext, raw: JsonObject) -> int:
     """The sum of a gauge that a server may have switched off, or not have yet; the counters alone count then."""
-    status, body = ask(context, raw, _METRICS_PORT, "/metrics")
+    status, body = request(context, raw, _METRICS_PORT, "/metrics")
     if status != 200:
         return 0
     lines = (line.rpartition(" ") for line in body.decode("utf-8", "replace").splitlines() if line.startswith(_PENDING))
@@ -110,7 +110,7 @@ def _state(name: str, versions: Sequence[JsonObject]) -> ModelState:
 
 
 def _parsed(context: ApplyContext, raw: JsonObject, path: str, verb: str = "GET") -> Json:
-    status, body = ask(context, raw, TRITON_PORT, path, verb)
+    status, body = request(context, raw, TRITON_PORT, path, verb)
     try:
         found: Json = json.loads(body) if status == 200 else None
     except ValueError:
