@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from gpuplan.discover.entry import Entry, Node
 from gpuplan.planfile.repositories import OWN
-from gpuplan.resources.container.bound import devices_are_known
 from gpuplan.resources.container.describe import describe as describe_container
-from gpuplan.resources.container.owncommand import is_managed
 from gpuplan.resources.container.read import ObservedContainers, is_leftover
 from gpuplan.resources.container.read import read as read_containers
+from gpuplan.resources.container.resolve import devices_are_known
+from gpuplan.resources.container.server import is_managed
 from gpuplan.resources.gpu.describe import describe as describe_gpu
 from gpuplan.resources.gpu.read import read as read_gpus
 from gpuplan.resources.model.read import Server

@@ -7,7 +7,7 @@ import requests
 from docker.errors import DockerException
 from urllib3.exceptions import ProtocolError
 
-from gpuplan.resources.container.apply.faults import explain, explain_engine_errors
+from gpuplan.resources.container.apply.engine import explain, explain_engine_errors
 from gpuplan.types.diagnostic import Problem
 
 NAME = 'Conflict. The container name "/web" is already in use by container "4f6c". You have to remove (or rename) that'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.resources.container.memory import read_device_memory, why_no_room
+from gpuplan.resources.container.conflicts import why_no_room
+from gpuplan.resources.container.read import read_device_memory
 from gpuplan.types.snapshot import Probe, Snapshot
 
 GIB = 1 << 30

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply.drain import drain
-from gpuplan.resources.container.apply.standing import find_container
+from gpuplan.resources.container.apply.engine import find_container
+from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.server import command_line
 from gpuplan.resources.container.shape import ContainerSpec, Readiness
 from gpuplan.types.address import Address

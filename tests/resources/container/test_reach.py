@@ -7,8 +7,7 @@ from typing import cast
 import pytest
 
 from gpuplan.resources.container.apply import lifecycle
-from gpuplan.resources.container.apply.cdi import by_cdi
-from gpuplan.resources.container.apply.reach import check_gpu_access
+from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access
 from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
@@ -73,7 +72,7 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
     bench.apply(old)
     newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, devices=("g0",))
     with monkeypatch.context() as patched:
-        patched.setattr(lifecycle, "check_reach", lost)
+        patched.setattr(lifecycle, "check_gpu_access", lost)
         with pytest.raises(Problem, match="does not reach"):
             bench.apply(bench.want("web", newer))
     assert bench.names()["web"] == "running"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.container.apply import idle
-from gpuplan.resources.container.apply.bring import fetch_image
+from gpuplan.resources.container.apply import images
+from gpuplan.resources.container.apply.images import fetch_image
 from gpuplan.resources.container.images import ImageRequest, image_address
 from gpuplan.transport.credentials import credentials_for
 from gpuplan.transport.registry import ask_registries
@@ -82,7 +82,7 @@ def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: P
 
 @pytest.mark.lab
 def test_a_registry_that_falls_silent(real: Bench, lab: Lab, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle, "PULL", 1.0)
+    monkeypatch.setattr(images, "PULL", 1.0)
     here = f"{lab.hosts['gpu-a1'].address.rpartition('.')[0]}.1"
     with socket.create_server((here, 0)) as silent:  # takes connections, and never says a word
         image = f"{here}:{silent.getsockname()[1]}/app:1"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.resources.container.access import read_access
 from gpuplan.resources.container.cdi import compare_specification, position_names
-from gpuplan.resources.container.toolkit import HOOK, GpuMethod, Specification, Toolkit, read_toolkit
+from gpuplan.resources.container.gpu_access import HOOK, GpuMethod, Specification, Toolkit, read_access, read_toolkit
 from gpuplan.resources.snapshot.devices import Gpu, Gpus, Slice
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json

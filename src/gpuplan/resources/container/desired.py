@@ -15,15 +15,15 @@ from gpuplan.planfile.schema import PlanFile, ServerPorts
 from gpuplan.planfile.sources import sources_on
 from gpuplan.resources.container import normal, options
 from gpuplan.resources.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.resources.container.imagespec import archived_image, image_of
-from gpuplan.resources.container.owncommand import own_command_issues
+from gpuplan.resources.container.images import archived_image, image_of
 from gpuplan.resources.container.refused import refused
-from gpuplan.resources.container.replacing import drain_seconds, readiness_of, replacement_issues
+from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
 from gpuplan.resources.container.server import (
     FlagIssue,
     check_flags,
     command_line,
     decides_completion,
+    own_command_issues,
     repository_mounts,
 )
 from gpuplan.resources.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json

@@ -5,28 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpuplan.resources.container import adopting
-from gpuplan.resources.container.bound import devices_are_known, resolve_devices
+from gpuplan.resources.container import decide
 from gpuplan.resources.container.cdi import (
+    gpus_refused,
+    runtime_refused,
     specification_change,
     specifications_digest,
     with_specifications,
     writer_missing,
 )
 from gpuplan.resources.container.changes import create, follow, remove
-from gpuplan.resources.container.conflicts import beyond_the_node, devices_in_use, networks_missing, ports_listened_on
+from gpuplan.resources.container.conflicts import (
+    beyond_the_node,
+    devices_in_use,
+    names_taken,
+    networks_missing,
+    ports_listened_on,
+    ports_taken,
+    unmanaged_containers,
+    why_no_room,
+)
+from gpuplan.resources.container.decide import (
+    Decision,
+    before_unread,
+    ours,
+    spec_unread,
+    told,
+    unread,
+    unresolved,
+    welcome,
+)
 from gpuplan.resources.container.differences import Before
-from gpuplan.resources.container.images import canonical_name, find_image, images_of, images_to_fetch, images_to_remove
+from gpuplan.resources.container.images import (
+    canonical_name,
+    find_image,
+    image_impossible,
+    images_of,
+    images_to_fetch,
+    images_to_remove,
+    registry_silent,
+    tag_moved,
+)
 from gpuplan.resources.container.livefields import live_fields
-from gpuplan.resources.container.memory import why_no_room
-from gpuplan.resources.container.preflight import gpus_refused, runtime_refused
 from gpuplan.resources.container.read import FAILED_SUFFIX, NEW_SUFFIX, PREVIOUS_SUFFIX, ObservedContainers
+from gpuplan.resources.container.resolve import DesiredContainer, devices_are_known, resolve_devices
 from gpuplan.resources.container.shape import ContainerSpec, from_json
-from gpuplan.resources.container.steps import DesiredContainer
-from gpuplan.resources.container.strangers import names_taken, ports_taken, unmanaged_containers
-from gpuplan.resources.container.tags import image_impossible, registry_silent, tag_moved
-from gpuplan.resources.container.unread import before_unread, spec_unread, unread, unresolved
-from gpuplan.resources.container.verdict import Decision, ours, told, welcome
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -100,10 +123,10 @@ def _foreign(
     address: Address, current: Live | None, observed: ObservedContainers, context: DiffContext
 ) -> tuple[Live | None, Live | None]:
     """What somebody else made and has the name (or is to get it back), and what a new one has taken the place of."""
-    begun = adopting.moved_aside(address, observed, context)
-    foreign = adopting.holder(address.name, observed)
+    begun = decide.moved_aside(address, observed, context)
+    foreign = decide.holder(address.name, observed)
     if foreign is not None:
-        return (foreign if adopting.stands(current, foreign) else None), None
+        return (foreign if decide.stands(current, foreign) else None), None
     return (begun, None) if current is None else (None, begun)
 
 
@@ -113,17 +136,17 @@ def _stranger(wanted: DesiredContainer, live: Live, observed: ObservedContainers
     if not devices_are_known(live, observed):
         asks = ("the GPUs that it asks for by index",)
         return Decision(desired, wanted, unknown=unresolved(address, asks), foreign=live)
-    begun = adopting.moved_aside(address, observed, context) is live
-    if (wanted.spec.adopt or begun) and not adopting.removes_itself(live):
+    begun = decide.moved_aside(address, observed, context) is live
+    if (wanted.spec.adopt or begun) and not decide.removes_itself(live):
         wanted = replace(wanted, adopts=live.id)
-        change = adopting.adopted(wanted, live, observed, context)
+        change = decide.adopted(wanted, live, observed, context)
         return Decision(desired, wanted, change, foreign=live)
-    found = adopting.compared(wanted, live, observed, context)
+    found = decide.compared(wanted, live, observed, context)
     if wanted.spec.adopt:
-        change, _ = adopting.differing(wanted, live, found)
-        return Decision(desired, wanted, change, warning=adopting.gone_when_it_stops(wanted, live), foreign=live)
+        change, _ = decide.differing(wanted, live, found)
+        return Decision(desired, wanted, change, warning=decide.gone_when_it_stops(wanted, live), foreign=live)
     if found.fields or found.reasons:
-        change, told = adopting.differing(wanted, live, found)
+        change, told = decide.differing(wanted, live, found)
         return Decision(desired, wanted, change, warning=told, foreign=live)
     return Decision(desired, wanted, foreign=live)
 

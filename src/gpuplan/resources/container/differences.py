@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.access import access_lost
-from gpuplan.resources.container.bound import ResolvedDevices, compare_devices
 from gpuplan.resources.container.canonical import FROM_IMAGE, OWNED, Fields, image_fields, shown, wanted_fields
-from gpuplan.resources.container.condition import compare_state
+from gpuplan.resources.container.gpu_access import access_lost, compare_state
+from gpuplan.resources.container.images import image_differs
 from gpuplan.resources.container.livefields import live_fields, own_names, primary_network
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage, is_leftover
-from gpuplan.resources.container.seals import SecretState, secret_reasons, secret_states
+from gpuplan.resources.container.resolve import ResolvedDevices, compare_devices
+from gpuplan.resources.container.secret_digests import SecretState, secret_reasons, secret_states
 from gpuplan.resources.container.server import completion_flag
 from gpuplan.resources.container.shape import VISIBLE, ContainerSpec, EnvValue
-from gpuplan.resources.container.tags import image_differs
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, texts

@@ -6,9 +6,8 @@ from gpuplan.resources.container.apply.apply import apply_step
 from gpuplan.resources.container.cdi import CDI_KIND as CDI
 from gpuplan.resources.container.desired import containers
 from gpuplan.resources.container.diff import diff
-from gpuplan.resources.container.images import IMAGE_KIND
+from gpuplan.resources.container.images import IMAGE_KIND, images_to_look_up
 from gpuplan.resources.container.read import read
-from gpuplan.resources.container.tags import images_to_look_up
 from gpuplan.resources.kind import Kind
 
 CONTAINER = Kind(

@@ -2,20 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from gpuplan.resources.container.access import read_access
-from gpuplan.resources.container.memory import DeviceMemory, read_device_memory
-from gpuplan.resources.container.node import GpuProcess, Listener, read_listeners, read_processes
-from gpuplan.resources.container.podman import as_docker, image_names, is_podman
-from gpuplan.resources.container.toolkit import Toolkit, read_toolkit
+from gpuplan.resources.container.gpu_access import Toolkit, read_access, read_toolkit
 from gpuplan.resources.snapshot.devices import Gpus, read_gpus
 from gpuplan.resources.snapshot.docker import Live, containers
 from gpuplan.resources.snapshot.labels import ASIDE
 from gpuplan.resources.snapshot.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.types.snapshot import ProbeError, Snapshot
 from gpuplan.types.value import JsonObject
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A port on which a process of the node listens."""
+
+    address: str
+    port: int
+    protocol: str
+    pid: int
+    """0 where the agent's user may not see whose it is."""
+    name: str
+    container: str
+    """Id of its container; empty where it is in none, or not known to be."""
+
+    @property
+    def words(self) -> str:
+        """What it is called in a message; some write more than their name there."""
+        name = next(iter(self.name.split()), "")
+        return f"The process {name} (pid {self.pid})" if self.pid else "A process"
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process that computes on a GPU or slice."""
+
+    device: str
+    """UUID."""
+    pid: int
+    name: str
+    container: str
+
+
+def read_listeners(snapshot: Snapshot) -> tuple[Listener, ...]:
+    """Nothing where the node was not asked."""
+    return tuple(
+        Listener(
+            address=str(each.get("address") or ""),
+            port=whole(each.get("port")),
+            protocol=str(each.get("protocol") or "tcp"),
+            pid=whole(each.get("pid")),
+            name=str(each.get("name") or ""),
+            container=str(each.get("container") or ""),
+        )
+        for each in mappings(mapping(snapshot.probe("host").value).get("listening"))
+    )
+
+
+def read_processes(snapshot: Snapshot) -> tuple[GpuProcess, ...]:
+    """Those of GPUs that answered; one of which NVML does not say where it runs is on the GPU as a whole."""
+    gpus = mappings(mapping(snapshot.probe("gpu").value).get("gpus"))
+    return tuple(process for gpu in gpus for process in _of(gpu))
+
+
+def _of(gpu: JsonObject) -> Iterator[GpuProcess]:
+    slices = {
+        (instance.get("id"), compute.get("id")): str(compute.get("uuid") or "")
+        for instance in mappings(gpu.get("instances"))
+        for compute in mappings(instance.get("compute_instances"))
+    }
+    for each in mappings(gpu.get("processes")):
+        place = (each.get("gpu_instance"), each.get("compute_instance"))
+        yield GpuProcess(
+            device=slices.get(place, str(gpu.get("uuid") or "")),
+            pid=whole(each.get("pid")),
+            name=str(each.get("name") or ""),
+            container=str(each.get("container") or ""),
+        )
+
+
+_LOCAL = "localhost/"
+"""What it puts before the name of an image without a registry."""
+_OWN = ("container=podman", "container=oci", "TERM=xterm")
+"""Variables that it gives each container beside those that are stated; the host name is another."""
+_OF_MOUNTS = ("rbind", "nosuid", "nodev")
+"""Options that it writes down of each mount, or of each named volume, and that nobody can state."""
+_OF_TMPFS = ("rprivate", "tmpcopyup")
+"""The same of each tmpfs."""
+_DROPPED = {"CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"}
+"""What it lists as dropped where nobody said anything of capabilities, and its defaults are fewer than Docker's."""
+
+
+def is_podman(version: JsonObject) -> bool:
+    """True where the answer to GET /version is Podman's."""
+    return any(each.get("Name") == "Podman Engine" for each in mappings(version.get("Components")))
+
+
+def image_names(said: Iterable[str]) -> tuple[str, ...]:
+    """Names of images without what Podman puts before them."""
+    return tuple(name.removeprefix(_LOCAL) for name in said)
+
+
+def as_docker(live: Live) -> Live:
+    """A container as Docker would say it."""
+    own = (*_OWN, f"HOSTNAME={live.config.get('Hostname')}", f"HOSTNAME={live.id[:12]}")
+    env = [line for line in texts(live.config.get("Env")) if line not in own]
+    host = dict(live.host_config)
+    for key, plain in (("PidMode", "private"), ("Runtime", "oci")):
+        if host.get(key) == plain:
+            host[key] = ""
+    host["Binds"] = [_bind(bind) for bind in texts(host.get("Binds"))]
+    host["Tmpfs"] = {path: _without(_OF_TMPFS, str(said)) for path, said in mapping(host.get("Tmpfs")).items()}
+    host["Ulimits"] = [
+        {**each, "Name": str(each.get("Name")).removeprefix("RLIMIT_").lower()}
+        for each in mappings(host.get("Ulimits"))
+    ]
+    if set(texts(host.get("CapDrop"))) == _DROPPED:
+        host["CapDrop"] = []
+    return replace(
+        live,
+        image=live.image.removeprefix(_LOCAL),
+        config={**live.config, "Env": env, "Image": live.image.removeprefix(_LOCAL)},
+        host_config=mapping(host),
+    )
+
+
+def _bind(bind: str) -> str:
+    source, _, rest = bind.partition(":")
+    target, _, options = rest.partition(":")
+    return ":".join(filter(None, (source, target, _without(_OF_MOUNTS, options))))
+
+
+def _without(own: Iterable[str], options: str) -> str:
+    return ",".join(option for option in options.split(",") if option not in own)
+
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """One GPU, or one slice: its memory, in bytes, and who has how much of it."""
+
+    free: int
+    exclusive: bool
+    """One process at a time computes on it."""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """By container id; a process whose use is not told counts as nothing."""
+
+
+def read_device_memory(snapshot: Snapshot) -> Mapping[str, DeviceMemory]:
+    """By UUID. What could not be read is absent."""
+    found: dict[str, DeviceMemory] = {}
+    for gpu in mappings(mapping(snapshot.probe("gpu").value).get("gpus")):
+        if "error" not in gpu:
+            found.update(_of_memory(gpu))
+    return found
+
+
+def _of_memory(gpu: JsonObject) -> Iterator[tuple[str, DeviceMemory]]:
+    processes = list(mappings(gpu.get("processes")))
+    exclusive = gpu.get("compute_mode") == "exclusive_process"
+    yield (
+        str(gpu.get("uuid") or ""),
+        DeviceMemory(whole(mapping(gpu.get("memory")).get("free")), exclusive, _held(processes)),
+    )
+    sizes = {each.get("name"): whole(each.get("memory_mib")) * _MIB for each in mappings(gpu.get("profiles"))}
+    for instance in mappings(gpu.get("instances")):
+        inside = [each for each in processes if each.get("gpu_instance") == instance.get("id")]
+        used = sum(whole(each.get("used_memory")) for each in inside)
+        free = max(0, sizes.get(instance.get("profile"), 0) - used)
+        for compute in mappings(instance.get("compute_instances")):
+            own = [each for each in inside if each.get("compute_instance") in (None, compute.get("id"))]
+            yield str(compute.get("uuid") or ""), DeviceMemory(free, exclusive, _held(own))
+
+
+def _held(processes: list[JsonObject]) -> Mapping[str, int]:
+    held: dict[str, int] = {}
+    for each in processes:
+        if container := str(each.get("container") or ""):
+            held[container] = held.get(container, 0) + whole(each.get("used_memory"))
+    return held
+
 
 PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
 """Endings of what a replacement has beside the name: the one before, the one to come, the one that did not come up."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.planfile.repositories import canonical, is_remote, on_node
-from gpuplan.resources.container.shape import REPOSITORY, THEIRS
+from gpuplan.planfile.schema import Triton
+from gpuplan.resources.container.replacement import SettingIssue
+from gpuplan.resources.container.shape import REPOSITORY, THEIRS, TRITON_PORT
 from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects
 from gpuplan.triton.server_flags import conflicts, misshapen
 
@@ -161,3 +163,37 @@ def _rendered(flag: str, value: Value) -> Iterator[str]:
         yield f"--{flag}={text}"
     elif text.lower() in ("true", "on", "1"):
         yield f"--{flag}"
+
+
+_WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
+
+
+def own_command_issues(triton: Triton, words: Sequence[str] | None) -> Iterator[SettingIssue]:
+    """What is wrong with such a section; `words` are the command, None where the image has it."""
+    for key in sorted(triton.model_fields_set.intersection(_WITHOUT_EFFECT)):
+        detail = f"{key} is stated, and with repository: own the container's own command starts the server."
+        yield SettingIssue(f"triton.{key}", "A setting without effect", detail, "Put it into command:.")
+    if words is not None and not is_managed(words):
+        detail = (
+            "gpuplan loads models where a server runs with --model-control-mode=explicit and answers HTTP on port "
+            f"{TRITON_PORT}, and the command does not say so."
+        )
+        fix = "Correct it, or drop triton:."
+        yield SettingIssue("command", "The models of this server cannot be managed", detail, fix)
+
+
+def is_managed(words: Sequence[str]) -> bool:
+    """True for the command of a server that loads what it is told to, and is asked where gpuplan asks."""
+    said = [part for word in words for part in word.split()]
+    modes, ports = _values_owncommand("model-control-mode", said), _values_owncommand("http-port", said)
+    return modes[-1:] == ["explicit"] and ports[-1:] in ([], [str(TRITON_PORT)])
+
+
+def _values_owncommand(flag: str, words: Sequence[str]) -> list[str]:
+    """What an option is given, as one word or as two."""
+    following = dict(enumerate((*words[1:], "")))
+    return [
+        word.partition("=")[2] if "=" in word else following[number]
+        for number, word in enumerate(words)
+        if word.partition("=")[0] == f"--{flag}"
+    ]

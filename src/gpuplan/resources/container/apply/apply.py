@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuplan.resources.container.apply.beside import replace_start_first
-from gpuplan.resources.container.apply.bring import fetch_image, remove_image
-from gpuplan.resources.container.apply.cdi import regenerate
-from gpuplan.resources.container.apply.drain import drain
+from gpuplan.resources.container.apply.engine import find_container, remove_container, stop_container
+from gpuplan.resources.container.apply.gpu_access import regenerate
+from gpuplan.resources.container.apply.images import fetch_image, remove_image
 from gpuplan.resources.container.apply.lifecycle import (
     ContainerContext,
     prove,
@@ -16,7 +15,8 @@ from gpuplan.resources.container.apply.lifecycle import (
     start,
     update,
 )
-from gpuplan.resources.container.apply.standing import find_container, remove_container, stop_container
+from gpuplan.resources.container.apply.start_first import replace_start_first
+from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.images import ImageRequest
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.shape import REPLACES, from_json

@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from gpuplan.resources.container.apply.cdi import by_cdi
-from gpuplan.resources.container.apply.faults import EngineApi, explain_engine_errors, post_update
-from gpuplan.resources.container.apply.lookup import devices_now
-from gpuplan.resources.container.apply.networks import join_networks
-from gpuplan.resources.container.apply.reach import check_gpu_access
-from gpuplan.resources.container.apply.ready import wait_ready
-from gpuplan.resources.container.apply.standing import (
-    current_container,
+from gpuplan.resources.container.apply.engine import (
+    EngineApi,
+    explain_engine_errors,
     find_container,
     own_containers,
+    post_update,
     remove_container,
     rename_container,
-    rollback_on_failure,
     stop_container,
-    stop_previous,
     unpause_container,
 )
+from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access, devices_now
+from gpuplan.resources.container.apply.readiness import wait_ready
 from gpuplan.resources.container.payload import Owner, limits, payload, restart_policy
-from gpuplan.resources.container.read import PREVIOUS_SUFFIX
-from gpuplan.resources.container.seals import secret_digests_label
+from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
+from gpuplan.resources.container.secret_digests import secret_digests_label
 from gpuplan.resources.container.shape import ContainerSpec, EnvValue
 from gpuplan.resources.kind import ApplyContext
-from gpuplan.resources.snapshot.docker import live
+from gpuplan.resources.snapshot.devices import read_gpus, requested
+from gpuplan.resources.snapshot.docker import Live, live
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.address import Address
-from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.value import Json
+from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
+from gpuplan.types.value import Json, JsonObject
+
+
+def join_networks(container: str, spec: ContainerSpec, address: Address, context: ApplyContext) -> None:
+    """Attach a container that was just created to every network but the first, on which it was created.
+
+    Raises:
+        Problem: the engine refused.
+    """
+    for name in list(spec.networks)[1:]:
+        with explain_engine_errors(str(address), f"attaching {address.name} to the network {name}"):
+            aliases = list(spec.networks[name])
+            context.docker().connect_container_to_network(container, name, aliases=aliases or None)
+        context.say(f"attached {address.name} to {name}")
 
 
 @dataclass(frozen=True)
@@ -225,4 +235,136 @@ def _gone(making: ContainerContext) -> Diagnostic:
         f"{making.name} was there when the change set was made, and is not any more.",
         "Run gpuplan plan again.",
         address=str(making.address),
+    )
+
+
+_NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
+
+
+def current_container(address: Address, context: ApplyContext, adopts: str = "") -> Live | None:
+    """The container of ours that stands under a name, and that a new one is to take the place of.
+
+    The one with the id `adopts` counts as ours.
+
+    What an interrupted run left counts as well: of two, the one that runs stands, else the older one.
+
+    Raises:
+        Problem: the name is somebody else's.
+    """
+    current = find_container(address.name, address, context)
+    if current is not None and current.plan != context.plan and current.id != adopts:
+        raise Problem(_taken(current, address))
+    ours = {each.name: each for each in own_containers(address, context, adopts)}
+    if (old := ours.get(address.name + PREVIOUS_SUFFIX)) is not None and (current is None or not current.busy):
+        return old
+    return current or next((each for each in ours.values() if not is_leftover(each)), None)
+
+
+def stop_previous(before: Live | None, address: Address, context: ApplyContext, adopts: str = "") -> None:
+    """Stop the container that stands and keep it under another name; whatever else of ours has the name goes."""
+    for each in own_containers(address, context, adopts):
+        if before is not None and each.id == before.id:
+            stop_container(each, address, context)
+        else:
+            remove_container(each, address, context)
+    if before is not None and before.name != address.name + PREVIOUS_SUFFIX:
+        rename_container(before, address.name + PREVIOUS_SUFFIX, address, context)
+
+
+@contextmanager
+def rollback_on_failure(before: Live | None, address: Address, context: ApplyContext) -> Iterator[None]:
+    """Within it another container takes the place of `before`; whatever fails, `before` comes back.
+
+    Raises:
+        Problem: what failed, with what became of the container before.
+    """
+    try:
+        yield
+    except ConnectionLost:
+        raise
+    except Problem as problem:
+        raise Problem((*problem.diagnostics, *_come_back(before, address, context))) from problem
+    except Exception:
+        for each in _come_back(before, address, context):
+            context.say(f"{each.summary}: {each.detail}")
+        raise
+
+
+def _come_back(before: Live | None, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
+    """The new one goes aside, stopped; the one before comes back where it still can run, whatever became of that."""
+
+    def aside() -> tuple[Diagnostic, ...]:
+        new = find_container(address.name, address, context)
+        same = before is not None and new is not None and new.id == before.id
+        return () if same else keep_failed(new, address, context)
+
+    said: list[Diagnostic] = []
+    for act in (aside, lambda: _restore(before, address, context) if before else ()):
+        try:
+            said.extend(act())
+        except Problem as problem:
+            said.extend(problem.diagnostics)
+    return tuple(said)
+
+
+def keep_failed(new: Live | None, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
+    """Keep a container that did not come up, stopped, for its log; one that never started goes.
+
+    Raises:
+        Problem: the engine refused.
+    """
+    if new is None or new.plan != context.plan:
+        return ()
+    if new.status == "created":
+        remove_container(new, address, context)
+        return ()
+    stop_container(new, address, context)
+    with (
+        suppress(Problem),
+        explain_engine_errors(str(address), f"setting {new.name} aside"),
+    ):  # what counts is that the name is free
+        post_update(context.docker(), new.id, _NEVER)
+    older = find_container(address.name + FAILED_SUFFIX, address, context)
+    if older is not None and older.plan == context.plan:
+        remove_container(older, address, context)
+    rename_container(new, address.name + FAILED_SUFFIX, address, context)
+    return (
+        Diagnostic(
+            "The container that failed was kept",
+            f"It is stopped and called {address.name}{FAILED_SUFFIX}; it goes once a new {address.name} is ready.",
+            f"docker logs {address.name}{FAILED_SUFFIX}",
+            address=str(address),
+            severity=Severity.WARNING,
+        ),
+    )
+
+
+def _restore(before: Live, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
+    old = find_container(before.id, address, context)
+    if old is None:
+        return ()
+    if old.name != address.name:
+        rename_container(old, address.name, address, context)
+    gpus = read_gpus(context.look("gpu"))
+    lost = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
+    if lost:
+        detail = f"It stays stopped, since {', '.join(lost)} is not on the node any more."
+        return (_back("The container before was put back, stopped", detail, address),)
+    with explain_engine_errors(str(address), f"starting {address.name} as it was before"):
+        context.docker().start(old.id)
+    context.say(f"{address.name} runs again as it was before")
+    return (_back("The container before was put back", "It runs again as it did before.", address),)
+
+
+def _back(summary: str, detail: str, address: Address) -> Diagnostic:
+    return Diagnostic(summary, detail, address=str(address), severity=Severity.WARNING)
+
+
+def _taken(holder: Live, address: Address) -> Diagnostic:
+    owner = f"the plan file {holder.plan}" if holder.plan else "somebody else"
+    return Diagnostic(
+        "The container's name is taken",
+        f"A container called {address.name} ({holder.image}, {holder.status}) was made by {owner}.",
+        "Rename or remove it, or choose another name in the plan file.",
+        address=str(address),
     )

@@ -8,6 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gpuplan.resources.container.read import is_leftover
+from gpuplan.resources.container.replacement import EXIT_TIMEOUT, MARGIN
+from gpuplan.resources.kind import ApplyContext
+from gpuplan.resources.snapshot.docker import Live, is_copy, live
+from gpuplan.resources.snapshot.labels import NAME, PLAN, TRITON
+from gpuplan.resources.snapshot.raw import mapping
+from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.value import Json, JsonObject
 
@@ -176,3 +183,81 @@ def _unreachable(address: str, doing: str, said: str) -> Diagnostic:
     line = " ".join(said.split())
     fix = "See that the engine runs (systemctl status docker), and that the user may use it (group docker)."
     return Diagnostic("The Docker engine did not answer", f"{doing}: {line}", fix, address=address)
+
+
+ENGINE_STOPS = 10
+"""Seconds between stop signal and kill where a container does not say (Docker's own default)."""
+SERVER_STOPS = EXIT_TIMEOUT + MARGIN
+"""The same for a model server, which waits for requests in flight."""
+
+
+def own_containers(address: Address, context: ApplyContext, adopts: str = "") -> tuple[Live, ...]:
+    """All containers of this plan file with this name, leftovers included, and the one with the id `adopts`."""
+    engine = context.docker()
+    filters = {"label": [f"{PLAN}={context.plan}", f"{NAME}={address.name}"]}
+    with explain_engine_errors(str(address), "listing containers"):
+        listed = engine.containers(all=True, filters=filters)
+        found = [live(mapping(engine.inspect_container(each["Id"]))) for each in listed]
+    ours = tuple(each for each in found if not _copied(each, address, context))
+    other = find_container(adopts, address, context) if adopts else None
+    return (*ours, *([other] if other is not None and not other.plan else []))
+
+
+def find_container(name: str, address: Address, context: ApplyContext) -> Live | None:
+    """The container of that name or id, whoever made it."""
+    from docker.errors import NotFound
+
+    with explain_engine_errors(str(address), f"looking for {name}"):
+        try:
+            return live(mapping(context.docker().inspect_container(name)))
+        except NotFound:
+            return None
+
+
+def stop_container(container: Live, address: Address, context: ApplyContext) -> None:
+    """Stop a container, within its own stop timeout."""
+    if not container.busy:
+        return
+    if container.status == "paused":
+        unpause_container(container, address, context)
+    timeout = container.config.get("StopTimeout")
+    patience = SERVER_STOPS if TRITON in container.labels else ENGINE_STOPS
+    with explain_engine_errors(str(address), f"stopping {container.name}"):
+        context.docker().stop(container.id, timeout=timeout if isinstance(timeout, int) else patience)
+    context.say(f"stopped {container.name}")
+
+
+def unpause_container(container: Live, address: Address, context: ApplyContext) -> None:
+    """Let a paused container go on."""
+    with explain_engine_errors(str(address), f"continuing {container.name}"):
+        context.docker().unpause(container.id)
+    context.say(f"continued {container.name}")
+
+
+def remove_container(container: Live, address: Address, context: ApplyContext) -> None:
+    """Stop and remove a container with its unnamed volumes."""
+    stop_container(container, address, context)
+    with explain_engine_errors(str(address), f"removing {container.name}"):
+        context.docker().remove_container(container.id, v=True, force=True)
+    context.say(f"removed {container.name}")
+
+
+def rename_container(container: Live, name: str, address: Address, context: ApplyContext) -> None:
+    """Give a container another name."""
+    with explain_engine_errors(str(address), f"renaming {container.name} to {name}"):
+        context.docker().rename(container.id, name)
+
+
+def _copied(found: Live, address: Address, context: ApplyContext) -> bool:
+    """True for what somebody made of an image of a container of ours; what has a name of ours is not asked about."""
+    from docker.errors import ImageNotFound
+
+    if found.name == address.name or is_leftover(found):
+        return False
+    with explain_engine_errors(str(address), f"looking at the image of {found.name}"):
+        engine: EngineApi = context.docker()
+        try:
+            image = mapping(engine.inspect_image(found.image_id)["Config"])
+            return is_copy(found.name, found.labels, mapping(image.get("Labels")))
+        except ImageNotFound:
+            return False

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuplan.resources.container import normal
 from gpuplan.resources.container.read import ObservedContainers
+from gpuplan.resources.container.shape import ContainerSpec
 from gpuplan.resources.snapshot.devices import asked, requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import DEVICES
+from gpuplan.resources.snapshot.raw import mappings
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import Later
 
 
@@ -105,3 +108,75 @@ def _means(part: str, address: Address) -> bool:
     name, _, rest = part.partition("/")
     pattern = re.escape(name.removesuffix("[*]")) + r"\[\d+\]" + (re.escape(f"/{rest}") if rest else "")
     return re.fullmatch(pattern, address.name) is not None
+
+
+@dataclass(frozen=True)
+class DesiredContainer:
+    """One container as it is wanted here: its spec, its devices, and what it had when it was last applied."""
+
+    desired: Desired
+    spec: ContainerSpec
+    bound: ResolvedDevices
+    had: tuple[Address, ...] = ()
+    """Needs that the record has of it."""
+    leaves: tuple[Address, ...] = ()
+    """Images of the containers that stand for it on the node."""
+    specifications: tuple[Address, ...] = ()
+    """What lists its devices, where the engine gives them by CDI."""
+    adopts: str = ""
+    """Id of the container of somebody else's whose place it takes."""
+    by_cdi: bool = False
+    """The engine has to be asked for its devices by the names of CDI."""
+    beside: tuple[Live, ...] = ()
+    """What else of it runs, left of a replacement that was cut off."""
+
+    @property
+    def address(self) -> Address:
+        """Its address."""
+        return self.desired.address
+
+    @property
+    def needs(self) -> tuple[Address, ...]:
+        """Its devices by their own names, and its repository."""
+        return (*self.bound.devices, *(need for need in self.desired.needs if need.kind != "gpu"))
+
+    @property
+    def settings(self) -> Address:
+        """What is set on a container before it is started: its name, its limits."""
+        return self.address.part("settings")
+
+
+_DEVICE = re.compile(r"^/dev/nvidia(\d+)$")
+_WITH_EVERY_DEVICE = ("/", "/dev", "/dev/char")
+"""Directories below which the device files of all GPUs lie; given as a device, all of them are given."""
+
+
+def seen(live: Live, observed: ObservedContainers) -> frozenset[str]:
+    """UUIDs of all devices that a container could use while it runs, however it came to them.
+
+    A privileged one has every device file of the node. A device file alone is taken for the GPU of that index: the
+    driver numbers both in the order of the bus.
+    """
+    found = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    if live.host_config.get("Privileged") is True:
+        found |= every(observed)
+    for device in mappings(live.host_config.get("Devices")):
+        path = normal.path(str(device.get("PathOnHost") or ""))
+        if path in _WITH_EVERY_DEVICE:
+            found |= every(observed)
+        if match := _DEVICE.match(path):
+            found |= {uuid for gpu in observed.gpus.gpus if gpu.index == int(match[1]) for uuid in gpu.usable}
+    return found
+
+
+def every(observed: ObservedContainers) -> frozenset[str]:
+    """UUIDs of everything that can be computed on: whole GPUs, and the slices of those that are cut."""
+    return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
+
+
+def intrudes(live: Live, observed: ObservedContainers, context: DiffContext) -> tuple[Address, ...]:
+    """The GPUs and slices of the plan file that a running container of somebody else sees."""
+    if not live.busy:
+        return ()
+    devices = seen(live, observed) & every(observed)
+    return tuple(sorted(address for address, uuid in context.bindings.items() if uuid in devices))
