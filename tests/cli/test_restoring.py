@@ -11,7 +11,7 @@ from gpuplan.cli.carrying_out import Consent
 from gpuplan.cli.restoring import restore_here
 from gpuplan.inventory import load_inventory
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.reboot import reboot
+from gpuplan.simulator.world import reboot
 from tests.cli.run import Command
 from tests.cli.test_story import INVENTORY, ON_NODES
 

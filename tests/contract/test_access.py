@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuplan.simulator.session import SimulatedSession
-from gpuplan.simulator.toolkit import daemon_reload
+from gpuplan.simulator.tools import daemon_reload
 from gpuplan.types.diagnostic import Refused
 from tests.contract.node import PLAN, Node
 from tests.lab.fixtures import Lab

@@ -169,11 +169,15 @@ def test_system_shared_memory(node: Node, client: InferenceServerClient) -> None
     output.set_shared_memory("r", 4, 300_004)
     result = client.infer("a", [tensor], outputs=[output])
     assert result.get_output("OUT")["shape"] == [1, 1]
-    assert run_in_container(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content[:-4] + bytes(4)
+    assert run_in_container(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content[:-4] + bytes(
+        4
+    )
     client.unregister_system_shared_memory("r")
     assert failed(lambda: client.infer("a", [tensor]))[1] == "Unable to find shared memory region: 'r'"
     assert run_in_container(engine, "triton", ["rm", "-f", "/dev/shm/one"]).code == 0
     gone = failed(lambda: client.register_system_shared_memory("r", "/one", 8))
     assert gone[1].startswith("Unable to open shared memory region: '/one'")
-    assert run_in_container(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).complaint.endswith("No such file or directory")
+    assert run_in_container(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).complaint.endswith(
+        "No such file or directory"
+    )
     assert json.dumps(client.get_cuda_shared_memory_status()) == "[]"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.toolkit import REFRESHED, daemon_reload
+from gpuplan.simulator.tools import REFRESHED, daemon_reload
 from gpuplan.transport.connect import connect
 from gpuplan.types.changeset import ChangeSet
 from gpuplan.types.outcome import Status

@@ -12,7 +12,7 @@ from gpuplan.core.plan.targets import Scope
 from gpuplan.core.restore import Restoring, follow, recorded_plans, restoring
 from gpuplan.planfile.load import load_plan
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.reboot import reboot
+from gpuplan.simulator.world import reboot
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, note, settings
 from gpuplan.discover.discover import discovered
 from gpuplan.discover.entry import Discovery
 from gpuplan.output.planfile import planfile
-from gpuplan.resources import KINDS
 from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.kinds import KINDS
 from gpuplan.transport.session import Question
 from gpuplan.types.inventory import Connection, Host
 from tests.resources.container.bench import Bench

@@ -30,7 +30,7 @@ QUICKSTART = sorted(Path(__file__).parents[2].joinpath("plans/models").glob("*/c
     ],
 )
 def test_faults_have_a_place_and_plain_words(text: str, line: int, column: int, words: str) -> None:
-    with pytest.raises(model_config.Unparsable) as caught:
+    with pytest.raises(model_config.ConfigSyntaxError) as caught:
         model_config.parse(text)
     assert (caught.value.line, caught.value.column) == (line, column)
     assert words in caught.value.text

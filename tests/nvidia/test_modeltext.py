@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.checks.corpus import corpus
+from tests.triton.lint.corpus import corpus
 
 from gpuplan.triton import model_config, model_config_text
-from gpuplan.triton.model_config_tokens import without_comments
+from gpuplan.triton.model_config_text import without_comments
 from gpuplan.types.value import Json
 
 TEXTS = [path.read_text() for path in Path(__file__).parents[2].joinpath("plans/models").glob("*/config.pbtxt")]
@@ -42,7 +42,7 @@ PIECES = (
 def taken(text: str) -> bool:
     try:
         model_config.parse(text)
-    except model_config.Unparsable:
+    except model_config.ConfigSyntaxError:
         return False
     return True
 

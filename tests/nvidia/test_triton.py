@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.triton.releases import Release, cache_flag, flags, object_to, rejects, release_of
+from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects, release_of
 
 
 @pytest.mark.parametrize(
     ("image", "release"),
     [
-        ("nvcr.io/nvidia/tritonserver:24.10-py3", Release("24.10", "2.51.0")),
-        ("lab/tritonserver:24.10-py3", Release("24.10", "2.51.0")),
-        ("localhost:5000/tritonserver:25.02-vllm-python-py3@sha256:ab", Release("25.02", "2.55.0")),
-        ("nvcr.io/nvidia/tritonserver:25.02", Release("25.02", "2.55.0")),
-        ("nvcr.io/nvidia/tritonserver:31.01-py3", Release("31.01", "")),
+        ("nvcr.io/nvidia/tritonserver:24.10-py3", TritonRelease("24.10", "2.51.0")),
+        ("lab/tritonserver:24.10-py3", TritonRelease("24.10", "2.51.0")),
+        ("localhost:5000/tritonserver:25.02-vllm-python-py3@sha256:ab", TritonRelease("25.02", "2.55.0")),
+        ("nvcr.io/nvidia/tritonserver:25.02", TritonRelease("25.02", "2.55.0")),
+        ("nvcr.io/nvidia/tritonserver:31.01-py3", TritonRelease("31.01", "")),
         ("nvcr.io/nvidia/tritonserver:24.1-py3", None),
         ("nvcr.io/nvidia/tritonserver:24.100", None),
         ("localhost:5000/tritonserver", None),
@@ -22,45 +22,45 @@ from gpuplan.triton.releases import Release, cache_flag, flags, object_to, rejec
         ("tritonserver", None),
     ],
 )
-def test_the_release_of_an_image(image: str, release: Release | None) -> None:
+def test_the_release_of_an_image(image: str, release: TritonRelease | None) -> None:
     assert release_of(image) == release
 
 
-def release(name: str) -> Release:
+def release(name: str) -> TritonRelease:
     found = release_of(f"tritonserver:{name}-py3")
     assert found
     return found
 
 
 def test_a_flag_that_never_was_is_answered_with_the_nearest() -> None:
-    objection = object_to("rate-limiter", None)
+    objection = flag_error("rate-limiter", None)
     assert objection
     assert (objection.fatal, objection.fix) == (True, "--rate-limit")
 
 
 def test_a_flag_that_came_later() -> None:
-    objection = object_to("cache-config", release("22.12"))
+    objection = flag_error("cache-config", release("22.12"))
     assert objection
     assert (objection.fatal, objection.why) == (True, "it came with 23.03, and the image is 22.12")
-    assert object_to("cache-config", release("23.03")) is None
+    assert flag_error("cache-config", release("23.03")) is None
 
 
 def test_a_flag_that_was_removed() -> None:
-    objection = object_to("api-version", release("24.10"))
+    objection = flag_error("api-version", release("24.10"))
     assert objection
     assert objection.fatal
 
 
 def test_a_deprecated_flag_is_still_taken() -> None:
-    objection = object_to("response-cache-byte-size", release("24.10"))
+    objection = flag_error("response-cache-byte-size", release("24.10"))
     assert objection
     assert not objection.fatal
     assert "cache-config" in objection.fix
-    assert object_to("response-cache-byte-size", release("23.02")) is None
+    assert flag_error("response-cache-byte-size", release("23.02")) is None
 
 
 def test_nothing_is_held_against_a_known_flag_where_the_release_is_not_known() -> None:
-    assert object_to("response-cache-byte-size", None) is None
+    assert flag_error("response-cache-byte-size", None) is None
 
 
 @pytest.mark.parametrize(

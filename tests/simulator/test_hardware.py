@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.simulator.hardware import board_of, make_node, open_store
+from gpuplan.simulator.hardware import make_node, open_store
+from gpuplan.simulator.state import board_of
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.inventory import Connection, Host
 from tests.simulator.conftest import host

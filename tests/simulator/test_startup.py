@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from gpuplan.simulator.session import SimulatedSession
-from gpuplan.simulator.triton.backends import NeverAnswers
-from gpuplan.simulator.triton.options import BadOption, parse_options
+from gpuplan.simulator.triton.model_files import NeverAnswers
+from gpuplan.simulator.triton.startup import BadOption, parse_options
 from gpuplan.triton.releases import release_of
 from tests.contract.models import RAISES, python
 from tests.contract.node import Node

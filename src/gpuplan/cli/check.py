@@ -11,7 +11,7 @@ from gpuplan.cli.options import AsJson
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
-    from gpuplan.triton.lint import Device, Server, Silence
+    from gpuplan.triton.lint import SilencedCheck, TargetServer, VisibleGpu
 
 Directory = Annotated[
     str, typer.Argument(metavar="DIR", help="A model repository, or one model's directory.", show_default=False)
@@ -70,15 +70,15 @@ def check(
     return code
 
 
-def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequence[str] | None) -> Server:
-    from gpuplan.triton.lint import Server
+def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequence[str] | None) -> TargetServer:
+    from gpuplan.triton.lint import TargetServer
     from gpuplan.triton.releases import release_of
 
     full = image if ":" in image or "/" in image or not image else f"tritonserver:{image}-py3"
     release = release_of(full) if full else None
     if full and release is None:
         raise _wrong("An image names no release", f"--image was given “{image}”.", "Write 24.10, or IMAGE:24.10-py3.")
-    return Server(
+    return TargetServer(
         release=release.name if release else "",
         image=full,
         gpus=None if gpus is None else () if list(gpus) == ["none"] else tuple(map(_device, gpus)),
@@ -87,13 +87,13 @@ def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequen
     )
 
 
-def _device(text: str) -> Device:
+def _device(text: str) -> VisibleGpu:
     from gpuplan.nvidia.boards import find_board
-    from gpuplan.triton.lint import Device
+    from gpuplan.triton.lint import VisibleGpu
 
     name, equals, capability = text.partition("=")
     board = find_board(name)
-    return Device(name, capability if equals else board.compute_capability if board else "")
+    return VisibleGpu(name, capability if equals else board.compute_capability if board else "")
 
 
 def _size(text: str) -> int | None:
@@ -118,15 +118,15 @@ def _given(flags: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _silences(ignored: Sequence[str] | None) -> list[Silence]:
-    from gpuplan.triton.lint import CHECKS, Silence, known_check
+def _silences(ignored: Sequence[str] | None) -> list[SilencedCheck]:
+    from gpuplan.triton.lint import CHECKS, SilencedCheck, known_check
     from gpuplan.triton.model_config import nearest
 
     for name in ignored or ():
         if known_check(name) is None:
             why = "cannot be silenced" if name in CHECKS else f"is not the id of a check{nearest(name, CHECKS)}"
             raise _wrong("A check cannot be ignored", f"{name} {why}.", "docs/checks.md names them all.")
-    return [Silence(name, "--ignore") for name in ignored or ()]
+    return [SilencedCheck(name, "--ignore") for name in ignored or ()]
 
 
 def _wrong(summary: str, detail: str, fix: str) -> Problem:

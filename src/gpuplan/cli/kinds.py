@@ -13,7 +13,7 @@ def checked_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         Problem: there is no kind of that name.
     """
-    from gpuplan.resources import KINDS
+    from gpuplan.resources.kinds import KINDS
 
     known = [room.kind for room in KINDS]
     if unknown := [name for name in names or () if name not in known]:

@@ -13,7 +13,7 @@ from gpuplan.core.plan.compare import compare, unread
 from gpuplan.core.plan.desired import as_recorded, secret_references
 from gpuplan.core.plan.observe import ask
 from gpuplan.core.plan.targets import Scope
-from gpuplan.resources import with_companions
+from gpuplan.resources.kinds import with_companions
 from gpuplan.secrets.references import reveal
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question

@@ -20,7 +20,7 @@ from gpuplan.core.plan.observe import Answer, at_once, observe
 from gpuplan.core.plan.same_machine import told_apart
 from gpuplan.core.plan.targets import EVERYTHING, Scope
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources import with_companions
+from gpuplan.resources.kinds import with_companions
 from gpuplan.secrets.references import find, reveal, reveal_some
 from gpuplan.transport.session import Question
 from gpuplan.types.changeset import ChangeSet, NodeChanges

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.simulator.state import FORMAT, NodeState
+from gpuplan.simulator.document import text
+from gpuplan.simulator.state import FORMAT, NodeState, SimulatedContainer
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 if TYPE_CHECKING:
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
 _Signature = tuple[int, int, int]
 
 
-class Store:
-    """The state of one simulated node. Readers get a value that nobody changes any more; writers take turns."""
+class StateStore:
+    """The state of one simulated node. Readers get a value that is not changed later; writers take turns."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -135,3 +138,44 @@ def _unreadable(directory: Path, why: str) -> Diagnostic:
         f"To start with a fresh node, remove the directory {directory}",
         address=directory.name,
     )
+
+
+# --- The node's name and where its files are. A path outside the node's own directory, such as /mnt/models, is
+# `disk/mnt/models` in there; a bucket, such as s3://models/prod, is `buckets/s3/models/prod`. ---
+
+_BUCKET = re.compile(r"^(?P<scheme>s3|gs|as)://(?:(?:https?://)?[^/:]+:\d+/)?(?P<rest>.+)$")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One simulated node; only what lies below `root` exists on it."""
+
+    name: str
+    root: Path
+
+    def inside(self, container: SimulatedContainer, path: str) -> Path | None:
+        """The real file or directory behind a path inside the container; None where no mount of the node has it.
+
+        The address of a bucket means the bucket.
+        """
+        if (bucket := _BUCKET.match(path)) is not None:
+            return self._below("buckets", f"{bucket['scheme']}/{bucket['rest']}")
+        mounts = sorted(container.mounts, key=lambda mount: len(text(mount.get("Destination"))), reverse=True)
+        for mount in mounts:
+            destination = text(mount.get("Destination")).rstrip("/")
+            if path == destination or path.startswith(f"{destination}/"):
+                return self.file(text(mount.get("Source")) + path[len(destination) :])
+        return None
+
+    def file(self, path: str) -> Path | None:
+        """A path of the node; None where it lies outside the node's root, links followed."""
+        real = Path(path).resolve()
+        if real.is_relative_to(self.root.resolve()):
+            return real
+        leads_out = ".." in Path(path).parts or Path(path).is_relative_to(self.root)
+        return None if leads_out else self._below("disk", path)
+
+    def _below(self, directory: str, path: str) -> Path | None:
+        top = self.root.resolve() / directory
+        real = (top / path.lstrip("/")).resolve()
+        return real if real.is_relative_to(top) else None

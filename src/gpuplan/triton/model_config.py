@@ -27,7 +27,7 @@ _PLACE = re.compile(r"^\d+:\d+ : ")
 _EXCERPT = re.compile(r"^'.*': ")
 
 
-class Unparsable(Exception):
+class ConfigSyntaxError(Exception):
     """A text or JSON that is not a ModelConfig; line and column count from 1, 0 where there is no place."""
 
     def __init__(self, text: str, line: int = 0, column: int = 0) -> None:
@@ -48,9 +48,9 @@ def parse(text: str) -> Message:
     try:
         return text_format.Parse(text, _message_class()())
     except text_format.ParseError as error:
-        raise Unparsable(_words(str(error)), error.GetLine() or 0, error.GetColumn() or 0) from None
+        raise ConfigSyntaxError(_words(str(error)), error.GetLine() or 0, error.GetColumn() or 0) from None
     except RecursionError:
-        raise Unparsable("the text is nested too deeply") from None
+        raise ConfigSyntaxError("the text is nested too deeply") from None
 
 
 def render(message: Message) -> str:
@@ -79,7 +79,7 @@ def from_json(value: JsonObject) -> Message:
     try:
         return json_format.ParseDict(dict(value), _message_class()())
     except json_format.ParseError as error:
-        raise Unparsable(_words(str(error))) from None
+        raise ConfigSyntaxError(_words(str(error))) from None
 
 
 def empty() -> Message:
@@ -224,7 +224,6 @@ def _scalars() -> Mapping[str, FieldDescriptorProto.Type.ValueType]:
 def _words(error: str) -> str:
     """The parser's words without place and excerpt, and the nearest valid name where it did not know one."""
     text = _EXCERPT.sub("", _PLACE.sub("", error)).partition("\n")[0].rstrip(".")
-    from gpuplan.triton.model_config_hints import field_hint, value_hint
 
     if found := _NO_FIELD.search(text):
         return f"{found['message']} has no field {found['field']}{field_hint(found['message'], found['field'])}"
@@ -251,3 +250,62 @@ def _field_numbers(value: Json, field: FieldDescriptor) -> Json:
     if field.cpp_type not in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64):
         return value
     return [int(str(item)) for item in value] if isinstance(value, list) else int(str(value))
+
+
+# What was meant by a name that ModelConfig does not have: the nearest one, or the place where it belongs.
+
+MEANT: Mapping[str, str] = {
+    "TYPE_BYTES": "TYPE_STRING",
+    "BYTES": "TYPE_STRING",
+    "TYPE_FLOAT": "TYPE_FP32",
+    "TYPE_FLOAT16": "TYPE_FP16",
+    "TYPE_FLOAT32": "TYPE_FP32",
+    "TYPE_FLOAT64": "TYPE_FP64",
+    "TYPE_HALF": "TYPE_FP16",
+    "TYPE_DOUBLE": "TYPE_FP64",
+    "TYPE_BFLOAT16": "TYPE_BF16",
+    "TYPE_INT": "TYPE_INT32",
+    "TYPE_LONG": "TYPE_INT64",
+}
+"""Words of other tools for a data type. BYTES is what the protocol calls TYPE_STRING (model_configuration.md)."""
+
+
+def field_hint(message: str, name: str) -> str:
+    """`` (did you mean …?)`` or `` (it belongs in …)`` for a field that a message does not have; else an empty text."""
+    if places := _places().get(name):
+        return f" (it belongs in {' or '.join(places[:2])})"
+    return nearest(name, schema_fields(message))
+
+
+def value_hint(enum: str, name: str) -> str:
+    """`` (did you mean …?)`` for a value that an enum does not have, or all that it has where they are few."""
+    valid = values(enum)
+    if MEANT.get(name) in valid:
+        return f" (did you mean {MEANT[name]}?)"
+    if enum == "DataType" and f"TYPE_{name}" in valid:
+        return f" (did you mean TYPE_{name}?)"
+    few = f" (one of {', '.join(valid)})" if len(valid) <= 8 else ""
+    return nearest(name, valid) or few
+
+
+@cache
+def _places() -> Mapping[str, tuple[str, ...]]:
+    """Each field that a part of ModelConfig has → the paths of the parts, the shortest first."""
+    found: dict[str, list[str]] = {}
+    layer = [("ModelConfig", "")]
+    for _ in range(4):
+        below: list[tuple[str, str]] = []
+        for message, path in layer:
+            for name, field in schema_fields(message).items():
+                if path and path not in found.setdefault(name, []):
+                    found[name].append(path)
+                kind = field["map"][1] if "map" in field else field["type"]
+                if is_message(kind):
+                    below.append((kind, f"{path}.{name}" if path else name))
+        layer = below
+    return {name: tuple(sorted(paths, key=_rarity)) for name, paths in found.items()}
+
+
+def _rarity(path: str) -> tuple[int, bool]:
+    """Shallow places first; those of ragged batches, which hardly anybody writes, last."""
+    return path.count("."), path.startswith("batch_")

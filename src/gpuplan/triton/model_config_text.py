@@ -6,12 +6,94 @@ Protobuf's own parser stops at the first fault and keeps no places. It stays the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.triton import model_config
-from gpuplan.triton.model_config_hints import field_hint, value_hint
-from gpuplan.triton.model_config_tokens import Token, Tokens, Unexpected
+from gpuplan.triton.model_config import field_hint, value_hint
+
+# The words of a config.pbtxt, each with its place (protobuf's text format).
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[\s]+|\#[^\n]*)
+    |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?)
+    |(?P<word>[A-Za-z_]\w*)
+    |(?P<sign>[{}<>\[\]:,;-])
+    |(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One word; line and column count from 1. The end of the text is a token of the kind `end` without text."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+
+
+class UnexpectedToken(Exception):
+    """A word that cannot stand where it stands."""
+
+    def __init__(self, wanted: str, found: Token) -> None:
+        self.found = found
+        super().__init__(f"Expected {wanted}, found {found.text!r}" if found.text else f"Expected {wanted}")
+
+
+class Tokens:
+    """The words of a text, read one by one."""
+
+    def __init__(self, text: str) -> None:
+        self._rest = _tokens(text)
+        self.next = next(self._rest)
+
+    def take(self) -> Token:
+        """The next word, which is then behind."""
+        taken = self.next
+        self.next = next(self._rest, taken)
+        return taken
+
+    def at(self, *texts: str) -> bool:
+        """True where the next word is one of these signs or words; quoted text never is."""
+        return self.next.kind != "string" and self.next.text in texts
+
+    def pass_over(self, *texts: str) -> bool:
+        """Take the next word where it is one of these."""
+        if self.at(*texts):
+            self.take()
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        """Take that word.
+
+        Raises:
+            Unexpected: another one stands there.
+        """
+        if not self.at(text):
+            raise UnexpectedToken(f'"{text}"', self.next)
+        return self.take()
+
+
+def without_comments(text: str) -> str:
+    """The text with blanks in place of its comments; every place stays what it was."""
+    return _TOKEN.sub(lambda match: " " * len(match[0]) if match[0].startswith("#") else match[0], text)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    line, start = 1, 0
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "blank":
+            yield Token(str(match.lastgroup), match[0], line, match.start() - start + 1)
+        if newlines := match[0].count("\n"):
+            line += newlines
+            start = match.start() + match[0].rfind("\n") + 1
+    yield Token("end", "", line, len(text) - start + 1)
+
 
 Path = tuple[str | int, ...]
 """Names of fields, numbers of list items, keys of maps: ``("instance_group", 0, "gpus", 1)``."""
@@ -23,7 +105,7 @@ _CLOSING = {"{": "}", "<": ">"}
 
 
 @dataclass(frozen=True)
-class Fault:
+class ConfigTextError:
     """One thing that is wrong: ``syntax``, ``field``, ``enum``, ``value``, ``duplicate`` or ``choice``."""
 
     kind: str
@@ -32,23 +114,23 @@ class Fault:
 
 
 @dataclass
-class Reading:
+class ConfigText:
     """What one reading found."""
 
     places: dict[Path, Place] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ConfigTextError] = field(default_factory=list)
 
     def place(self, path: Path) -> Place | None:
         """Where a field stands, or the nearest thing around it that is stated; None where nothing of it is."""
         return next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), None)
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ConfigText:
     """Everything that can be said of the text; after a syntax fault nothing more is read."""
     reader = _Reader(text)
     try:
         reader.fields("ModelConfig", (), "")
-    except Unexpected as fault:
+    except UnexpectedToken as fault:
         reader.fault("syntax", str(fault), fault.found)
     return reader.reading
 
@@ -57,22 +139,22 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._counts: dict[Path, int] = {}
-        self.reading = Reading()
+        self.reading = ConfigText()
 
     def fault(self, kind: str, text: str, at: Token) -> None:
         """Note a fault."""
-        self.reading.faults.append(Fault(kind, text, (at.line, at.column)))
+        self.reading.faults.append(ConfigTextError(kind, text, (at.line, at.column)))
 
     def fields(self, message: str, path: Path, closing: str) -> None:
         """The fields of one message up to its closing sign, or to the end of the text."""
         if len(path) > DEEPEST:
-            raise Unexpected("less nesting", self._tokens.next)
+            raise UnexpectedToken("less nesting", self._tokens.next)
         known = model_config.schema_fields(message)
         chosen: dict[str, str] = {}
         while not (self._tokens.at(closing) if closing else self._tokens.next.kind == "end"):
             name = self._tokens.take()
             if name.kind != "word":
-                raise Unexpected(f'"{closing}"' if closing and name.kind == "end" else "the name of a field", name)
+                raise UnexpectedToken(f'"{closing}"' if closing and name.kind == "end" else "the name of a field", name)
             stated = known.get(name.text)
             if stated is None:
                 self.fault("field", f"{message} has no field {name.text}{field_hint(message, name.text)}", name)
@@ -117,24 +199,24 @@ class _Reader:
     def _each(self, one: Callable[[Token], None], name: Token, *, is_message: bool, many: bool = True) -> None:
         """The value after a field's name: one, or a list in brackets where the field is one."""
         if not self._tokens.pass_over(":") and not is_message:
-            raise Unexpected('":"', self._tokens.next)
+            raise UnexpectedToken('":"', self._tokens.next)
         if not self._tokens.at("["):
             one(name if is_message else self._tokens.next)
             return
         if not many:
-            raise Unexpected("one value", self._tokens.next)
+            raise UnexpectedToken("one value", self._tokens.next)
         self._tokens.take()
         while not self._tokens.pass_over("]"):
             one(self._tokens.next)
             if not self._tokens.at("]"):
                 self._tokens.expect(",")
                 if self._tokens.at("]"):
-                    raise Unexpected("a value", self._tokens.next)
+                    raise UnexpectedToken("a value", self._tokens.next)
 
     def _message(self, kind: str, path: Path) -> None:
         opening = self._tokens.take()
         if opening.text not in _CLOSING or opening.kind == "string":
-            raise Unexpected('"{"', opening)
+            raise UnexpectedToken('"{"', opening)
         self.fields(kind, path, _CLOSING[opening.text])
         self._tokens.expect(_CLOSING[opening.text])
 
@@ -142,7 +224,7 @@ class _Reader:
         """One entry of a map: ``{ key: … value: … }``; its path ends with its key."""
         opening = self._tokens.take()
         if opening.text not in _CLOSING:
-            raise Unexpected('"{"', opening)
+            raise UnexpectedToken('"{"', opening)
         inner = _Reader("")
         inner._tokens = self._tokens
         key = ""
@@ -159,7 +241,7 @@ class _Reader:
                 inner.fault("field", f"an entry of {path[-1]} has no field {name.text} (it has key and value)", name)
                 self._skip_value()
             else:
-                raise Unexpected("key or value", name)
+                raise UnexpectedToken("key or value", name)
             self._tokens.pass_over(",", ";")
         self._tokens.expect(closing)
         self.reading.faults.extend(inner.reading.faults)
@@ -178,7 +260,7 @@ class _Reader:
         sign = "-" if first.text == "-" else ""
         token = self._tokens.take() if sign else first
         if token.kind not in ("number", "word"):
-            raise Unexpected(f"a value of {name}", token)
+            raise UnexpectedToken(f"a value of {name}", token)
         self._fits(kind, name, first, token.kind, sign + token.text)
         return sign + token.text
 
@@ -202,7 +284,7 @@ class _Reader:
         while True:
             token = self._tokens.take()
             if token.kind == "end":
-                raise Unexpected("a closing bracket", token)
+                raise UnexpectedToken("a closing bracket", token)
             depth += (token.text in ("{", "<", "[")) - (token.text in ("}", ">", "]"))
             if depth == 0:
                 return

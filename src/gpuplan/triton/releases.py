@@ -14,7 +14,7 @@ _TAG = re.compile(r"^(\d{2}\.\d{2})(?:[.-].*)?$")
 
 
 @dataclass(frozen=True, order=True)
-class Release:
+class TritonRelease:
     """One monthly release: ``24.10`` is Triton 2.51.0."""
 
     name: str
@@ -47,7 +47,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Objection:
+class FlagError:
     """Why a release does not take a flag, or would rather have another; `fix` is empty where nothing is known."""
 
     why: str
@@ -56,32 +56,32 @@ class Objection:
     """False for what the release still accepts with a warning."""
 
 
-def release_of(image: str) -> Release | None:
+def release_of(image: str) -> TritonRelease | None:
     """The release that an image's tag names (``tritonserver:24.10-py3``); None where the tag does not say."""
     name = image.partition("@")[0].rpartition("/")[2]
     match = _TAG.match(name.partition(":")[2])
     if match is None:
         return None
-    return Release(match[1], str(_releases().get(match[1], {}).get("version", "")))
+    return TritonRelease(match[1], str(_releases().get(match[1], {}).get("version", "")))
 
 
-def object_to(flag: str, release: Release | None) -> Objection | None:
+def flag_error(flag: str, release: TritonRelease | None) -> FlagError | None:
     """What speaks against a flag in a release; with an unknown release only what no release has is objected to."""
     known = flags().get(flag)
     if known is None:
-        return Objection("no release of tritonserver has this flag", _nearest(flag), fatal=True)
+        return FlagError("no release of tritonserver has this flag", _nearest(flag), fatal=True)
     if release is None:
         return None
     if known.last and release.name > known.last:
-        return Objection(f"it was removed after {known.last}", known.replacement, fatal=True)
+        return FlagError(f"it was removed after {known.last}", known.replacement, fatal=True)
     if known.since and release.name < known.since:
-        return Objection(f"it came with {known.since}, and the image is {release.name}", "", fatal=True)
+        return FlagError(f"it came with {known.since}, and the image is {release.name}", "", fatal=True)
     if known.deprecated and release.name >= known.deprecated:
-        return Objection(f"it is deprecated since {known.deprecated}", known.replacement, fatal=False)
+        return FlagError(f"it is deprecated since {known.deprecated}", known.replacement, fatal=False)
     return None
 
 
-def cache_flag(size: int, release: Release | None) -> str:
+def cache_flag(size: int, release: TritonRelease | None) -> str:
     """The flag that gives the response cache this many bytes; an unknown release is taken for a recent one."""
     if release is None or release.name >= flags()["cache-config"].since:
         return f"--cache-config=local,size={size}"
@@ -161,3 +161,48 @@ def _nearest(flag: str) -> str:
     whole = [name for name in flags() if name.startswith(flag)]
     near = whole if len(whole) == 1 else get_close_matches(flag, flags(), n=1)
     return f"--{near[0]}" if near else ""
+
+
+# Which backends Triton's images have, by release and kind of image.
+
+BACKENDS = frozenset(
+    {
+        "python", "onnxruntime", "tensorrt", "pytorch", "tensorflow", "openvino", "dali", "fil", "identity", "repeat",
+        "square", "vllm", "tensorrtllm", "ensemble", "armnn_tflite", "redis", "paddle", "huggingface",
+    }
+)  # fmt: skip
+"""Backends that are built from a repository of triton-inference-server, or are widely used with it."""
+_LAST = {"tensorflow": "25.02"}
+"""The last release whose images have a backend."""
+_FLAVOURS = {
+    "vllm-python-py3": frozenset({"vllm", "python", "identity"}),
+    "trtllm-python-py3": frozenset({"tensorrtllm", "python", "identity"}),
+    "pyt-python-py3": frozenset({"pytorch", "python", "identity"}),
+    "tf2-python-py3": frozenset({"tensorflow", "python", "identity"}),
+    "py3-min": frozenset[str](),
+}
+"""Tag after the release → the backends of that image of NVIDIA's (customization_guide/compose.md, build.py)."""
+_FULL = frozenset({"vllm", "tensorrtllm"})
+"""Backends that the plain -py3 image does not have."""
+_OFFICIAL = re.compile(r"^nvcr\.io/nvidia/tritonserver:\d\d\.\d\d-(?P<flavour>[\w-]+?)(?:@.*)?$")
+
+
+def missing_in(image: str, release: str, backend: str) -> str | None:
+    """Why one of NVIDIA's images does not have a backend; None where it has it, or where nobody knows.
+
+    Only images of nvcr.io/nvidia are judged: others may hold anything under any tag.
+    """
+    match = _OFFICIAL.match(image)
+    if match is None or backend not in BACKENDS:
+        return None
+    flavour = match["flavour"]
+    if flavour in _FLAVOURS:
+        here = _FLAVOURS[flavour]
+        return None if backend in here else f"the image has {', '.join(sorted(here)) or 'no backend at all'}"
+    if flavour != "py3":
+        return None
+    if (last := _LAST.get(backend)) and release > last:
+        return f"{last} was the last release with it, and the image is {release}"
+    if backend in _FULL:
+        return f"it is in the image {release}-{'trtllm' if backend == 'tensorrtllm' else backend}-python-py3"
+    return None

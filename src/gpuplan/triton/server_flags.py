@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.triton.releases import Flag, Release, flags, object_to, rejects
+from gpuplan.triton.releases import Flag, TritonRelease, flag_error, flags, rejects
 
 STAR = "22.05"
 """The first release that loads everything at ``--load-model=*`` (triton-inference-server/core, pull request 62)."""
@@ -32,7 +32,7 @@ _LOOSE = {
 
 
 @dataclass(frozen=True)
-class FlagFault:
+class FlagValueError:
     """What is wrong with one flag; not fatal = the server starts, and does not do what the flag says."""
 
     flag: str
@@ -41,19 +41,21 @@ class FlagFault:
     fatal: bool
 
 
-def faults(stated: Mapping[str, Sequence[str]], release: Release | None) -> Iterator[FlagFault]:
+def faults(stated: Mapping[str, Sequence[str]], release: TritonRelease | None) -> Iterator[FlagValueError]:
     """Everything that is wrong with a command line: flags without dashes → the values given for each."""
     for name, values in stated.items():
-        if objection := object_to(name, release):
-            yield FlagFault(name, objection.why, f"Use {objection.fix}." if objection.fix else "", objection.fatal)
+        if objection := flag_error(name, release):
+            yield FlagValueError(name, objection.why, f"Use {objection.fix}." if objection.fix else "", objection.fatal)
         if name not in flags():
             continue
         flag = flags()[name]
         for value in values:
             if wrong := rejects(flag, value) or misshapen(flag, value):
-                yield FlagFault(name, f"it {wrong}, not {value!r}", "", fatal=True)
+                yield FlagValueError(name, f"it {wrong}, not {value!r}", "", fatal=True)
         if len(values) > 1 and not flag.repeatable:
-            yield FlagFault(name, f"it is given {len(values)} times, and the last one counts", "Keep one.", fatal=False)
+            yield FlagValueError(
+                name, f"it is given {len(values)} times, and the last one counts", "Keep one.", fatal=False
+            )
     yield from conflicts(stated, release)
 
 
@@ -75,46 +77,50 @@ def _misshapen_cache(value: str) -> str:
     return ""
 
 
-def conflicts(stated: Mapping[str, Sequence[str]], release: Release | None) -> Iterator[FlagFault]:
+def conflicts(stated: Mapping[str, Sequence[str]], release: TritonRelease | None) -> Iterator[FlagValueError]:
     """Flags that refuse each other, or without which another one has no effect."""
     yield from _caches(stated)
     yield from _modes(stated, release)
     if "strict-model-config" in stated and "disable-auto-complete-config" in stated:
         why = "--disable-auto-complete-config says the same, and the later one of the two counts"
-        yield FlagFault("strict-model-config", why, "Remove it.", fatal=False)
+        yield FlagValueError("strict-model-config", why, "Remove it.", fatal=False)
     for name in stated:
         needs = flags()[name].needs if name in flags() else ""
         wanted, _, value = needs.partition("=")
         if wanted and not (stated.get(wanted) if not value else value in stated.get(wanted, ())):
-            yield FlagFault(name, f"without --{needs} it has no effect", f"Add --{needs}, or remove it.", fatal=False)
+            yield FlagValueError(
+                name, f"without --{needs} it has no effect", f"Add --{needs}, or remove it.", fatal=False
+            )
     if _is_off(stated, "allow-metrics"):
         for name in ("metrics-config", "metrics-interval-ms", "metrics-address", "metrics-port", "allow-gpu-metrics"):
             if name in stated:
-                yield FlagFault(name, "--allow-metrics is off, so it has no effect", "Remove one.", fatal=False)
+                yield FlagValueError(name, "--allow-metrics is off, so it has no effect", "Remove one.", fatal=False)
 
 
-def _caches(stated: Mapping[str, Sequence[str]]) -> Iterator[FlagFault]:
+def _caches(stated: Mapping[str, Sequence[str]]) -> Iterator[FlagValueError]:
     if "cache-config" in stated and "response-cache-byte-size" in stated:
         why = "--cache-config is given as well, and the server does not start with both"
-        yield FlagFault("response-cache-byte-size", why, "Keep --cache-config.", fatal=True)
+        yield FlagValueError("response-cache-byte-size", why, "Keep --cache-config.", fatal=True)
 
 
-def _modes(stated: Mapping[str, Sequence[str]], release: Release | None) -> Iterator[FlagFault]:
+def _modes(stated: Mapping[str, Sequence[str]], release: TritonRelease | None) -> Iterator[FlagValueError]:
     loads, mode = stated.get("load-model", ()), (stated.get("model-control-mode") or ["none"])[-1]
     explicit = "Add --model-control-mode=explicit."
     if "poll" in stated.get("model-control-mode", ()):
         why = "poll mode reads directories while they change, and the load API is refused"
-        yield FlagFault("model-control-mode", why, "Use explicit.", fatal=False)
+        yield FlagValueError("model-control-mode", why, "Use explicit.", fatal=False)
     if loads and mode != "explicit":
         old = release is not None and release.name < STRICT_LOAD
         why = "it is for explicit mode alone" + (", and this release loads everything instead" if old else "")
-        yield FlagFault("load-model", why, explicit, fatal=not old)
+        yield FlagValueError("load-model", why, explicit, fatal=not old)
     if "*" in loads and release is not None and release.name < STAR:
-        why = f"* stands for all models from {STAR} on, and the image is {release.name}: nothing is loaded"
-        yield FlagFault("load-model", why, "Name each model.", fatal=True)
+        why = f"* means all models from {STAR} on, and the image is {release.name}: nothing is loaded"
+        yield FlagValueError("load-model", why, "Name each model.", fatal=True)
     if "*" in loads and len(loads) > 1:
         names = ", ".join(name for name in loads if name != "*")
-        yield FlagFault("load-model", f"* must be the only one, and {names} stands beside it", "Keep one.", fatal=True)
+        yield FlagValueError(
+            "load-model", f"* must be the only one, and {names} is given as well", "Keep one.", fatal=True
+        )
 
 
 def _is_off(stated: Mapping[str, Sequence[str]], name: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.records import to_json as record_json
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.shape import ContainerSpec, to_json
 from gpuplan.resources.kind import Memory

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison, FieldChange
 from gpuplan.types.diagnostic import Diagnostic

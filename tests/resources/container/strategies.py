@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.shape import ContainerSpec, from_json
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.inventory import Host

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpuplan.planfile.load import load_plan
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.types.change import Change
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record

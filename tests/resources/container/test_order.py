@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Step, Verb
 from gpuplan.types.record import Record

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.resources.container import CONTAINER
+from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.record import Record, Recorded

@@ -11,7 +11,7 @@ from gpuplan.types.diagnostic import Severity
 from tests.resources.container.case import wishes
 
 TRITON = "nvcr.io/nvidia/tritonserver:24.10-py3"
-NOT_TAKEN = "A flag that this Triton does not take"
+NOT_TAKEN = "This Triton release does not accept a flag"
 IDLE = "A flag of Triton that has no effect"
 LIMITED = {"rate-limit": "execution_count"}
 

@@ -22,8 +22,8 @@ from gpuplan.core.plan.guards import node_refusals
 from gpuplan.core.plan.rebooted import boot_id
 from gpuplan.core.plan.stale import moved
 from gpuplan.core.plan.targets import Scope, unguarded
-from gpuplan.resources import KINDS
 from gpuplan.resources.kind import ApplyContext
+from gpuplan.resources.kinds import KINDS
 from gpuplan.secrets.redact import redactor
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session

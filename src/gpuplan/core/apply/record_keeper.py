@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuplan.core.apply.journal import now
 from gpuplan.core.apply.records import forget, to_json
 from gpuplan.core.plan.targets import Scope
-from gpuplan.resources import KINDS
+from gpuplan.resources.kinds import KINDS
 from gpuplan.transport.session import Session
 from gpuplan.types.address import Address
 from gpuplan.types.changeset import NodeChanges

@@ -12,8 +12,8 @@ from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.apply.journal import Journal
 from gpuplan.core.apply.record_keeper import Ledger
 from gpuplan.core.plan.order import rests_on, waits_for
-from gpuplan.resources import KINDS
 from gpuplan.resources.kind import ApplyContext
+from gpuplan.resources.kinds import KINDS
 from gpuplan.secrets.redact import Redactor, redacted
 from gpuplan.types.change import Action, Step
 from gpuplan.types.changeset import NodeChanges

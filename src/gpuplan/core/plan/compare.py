@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuplan.core.apply.internal_error import unforeseen
 from gpuplan.core.apply.records import lost_record, read_record
 from gpuplan.core.plan.order import in_order
-from gpuplan.resources import KINDS
+from gpuplan.resources.kinds import KINDS
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison, Origin, Unknown
 from gpuplan.types.changeset import NodeChanges

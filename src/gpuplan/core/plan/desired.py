@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources import KINDS
+from gpuplan.resources.kinds import KINDS
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record

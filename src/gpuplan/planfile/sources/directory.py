@@ -8,8 +8,8 @@ from pathlib import Path
 from gpuplan.planfile.sources.places import Places
 from gpuplan.planfile.sources.reader import config_text, subject
 from gpuplan.planfile.sources.scan import CONFIG, LEFT_OUT, VERSION, scan
-from gpuplan.triton.lint import Repository, Server, Silence, Subject, Verdict, judge
-from gpuplan.triton.lint.parsing import parse
+from gpuplan.triton.lint import LintedModel, LintedRepository, LintResult, SilencedCheck, TargetServer, lint
+from gpuplan.triton.lint.files import parse
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem
 
 
@@ -23,7 +23,7 @@ class Checked:
     silenced: int
 
 
-def check_directory(path: str, server: Server, silences: tuple[Silence, ...] = ()) -> Checked:
+def check_directory(path: str, server: TargetServer, silences: tuple[SilencedCheck, ...] = ()) -> Checked:
     """Check every model of a repository. A directory that is a model itself is checked alone, in sight of its siblings.
 
     Raises:
@@ -38,18 +38,18 @@ def check_directory(path: str, server: Server, silences: tuple[Silence, ...] = (
     if not names:
         raise Problem(_no_models(root))
     wanted = {root.absolute().name} if alone else {folder.name for folder in names}
-    subjects: dict[str, Subject] = {}
+    subjects: dict[str, LintedModel] = {}
     faults: dict[str, list[Diagnostic]] = {}
     for folder in names:
         place = root if alone and folder.name in wanted else folder
         faults[folder.name] = []
         if (found := _model(folder.name, place, faults[folder.name])) is not None:
             subjects[folder.name] = found
-    repository = Repository(server, subjects, frozenset(faults) - frozenset(subjects), whole=not alone)
-    return _told(judge(repository, silences), faults, wanted)
+    repository = LintedRepository(server, subjects, frozenset(faults) - frozenset(subjects), whole=not alone)
+    return _told(lint(repository, silences), faults, wanted)
 
 
-def _model(name: str, folder: Path, faults: list[Diagnostic]) -> Subject | None:
+def _model(name: str, folder: Path, faults: list[Diagnostic]) -> LintedModel | None:
     found = scan(folder, outside=True)
     file = folder / CONFIG
     try:
@@ -64,7 +64,7 @@ def _model(name: str, folder: Path, faults: list[Diagnostic]) -> Subject | None:
     return subject(name, found, parsed.message, Places(str(file), parsed.reading, (), lambda: stated))
 
 
-def _told(verdict: Verdict, faults: dict[str, list[Diagnostic]], wanted: set[str]) -> Checked:
+def _told(verdict: LintResult, faults: dict[str, list[Diagnostic]], wanted: set[str]) -> Checked:
     names = sorted(wanted & faults.keys())
     findings = [each for name in names for each in (*faults[name], *verdict.models.get(name, []))]
     return Checked(tuple(names), (*findings, *verdict.server), verdict.silenced)

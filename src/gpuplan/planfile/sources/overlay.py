@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from gpuplan.triton import model_config
-from gpuplan.triton.model_config_hints import field_hint, value_hint
+from gpuplan.triton.model_config import field_hint, value_hint
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem
 from gpuplan.types.value import Json
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.planfile.sources.render import Layer
-from gpuplan.triton.model_config_text import Reading
+from gpuplan.triton.model_config_text import ConfigText
 from gpuplan.types.diagnostic import Location
 from gpuplan.types.value import Json
 
@@ -17,7 +17,7 @@ class Places:
 
     file: str
     """The source's config.pbtxt."""
-    reading: Reading
+    reading: ConfigText
     layers: Sequence[Layer]
     otherwise: Callable[[], Location]
     """The place of what is stated nowhere."""

@@ -14,8 +14,8 @@ from gpuplan.planfile.sources.places import Places
 from gpuplan.planfile.sources.render import Layer, policy, wanted_versions, with_layers
 from gpuplan.planfile.sources.scan import CONFIG, HIGHEST, Scan, read_as, scan
 from gpuplan.triton import model_config
-from gpuplan.triton.lint import Subject
-from gpuplan.triton.lint.parsing import parse
+from gpuplan.triton.lint import LintedModel
+from gpuplan.triton.lint.files import parse
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.value import JsonObject
 
@@ -30,7 +30,7 @@ LONGEST_CONFIG = 1024 * 1024
 class Draft:
     """One model that could be read: what becomes of it, and what is seen before the checks."""
 
-    subject: Subject
+    subject: LintedModel
     scan: Scan
     config: Message
     """The final config, without name and mark."""
@@ -86,12 +86,12 @@ class Reader:
         return layers, []
 
 
-def subject(name: str, found: Scan, config: Message, places: Places, numbers: Sequence[int] = ()) -> Subject:
+def subject(name: str, found: Scan, config: Message, places: Places, numbers: Sequence[int] = ()) -> LintedModel:
     """What the checks look at; `numbers` are the versions that a plan file asks for by number."""
     as_json = model_config.to_json(config)
     wanted = wanted_versions(as_json, found.versions)
     misread = _misread(as_json, found)
-    return Subject(
+    return LintedModel(
         name, found.root, found.files, found.folders, found.versions, as_json, wanted, places, numbers, misread
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from gpuplan.nvidia.boards import find_board
 from gpuplan.planfile.expand import Placed
 from gpuplan.planfile.schema import Container, PlanFile, Triton
-from gpuplan.triton.lint import Device, Server
+from gpuplan.triton.lint import TargetServer, VisibleGpu
 from gpuplan.triton.releases import cache_flag, flags, release_of
 
 ENGINE_DEFAULT = 64 << 20
@@ -15,11 +15,11 @@ ENGINE_DEFAULT = 64 << 20
 _NUMBER = "["
 
 
-def server_of(plan: PlanFile, placed: Placed) -> Server:
+def server_of(plan: PlanFile, placed: Placed) -> TargetServer:
     """What is known of one model server before any node is asked."""
     container = placed.container
     release = release_of(container.image or "")
-    return Server(
+    return TargetServer(
         name=placed.name,
         release=release.name if release else "",
         image=container.image or "",
@@ -32,11 +32,11 @@ def server_of(plan: PlanFile, placed: Placed) -> Server:
     )
 
 
-def _gpus(plan: PlanFile, container: Container) -> tuple[Device, ...] | None:
+def _gpus(plan: PlanFile, container: Container) -> tuple[VisibleGpu, ...] | None:
     """The GPUs and slices in the order in which they are stated; None where `select: all` leaves their number open."""
     if any(_numbered_by_all(plan, reference) for reference in container.gpus):
         return None
-    return tuple(Device(reference, _capability(plan, reference)) for reference in container.gpus)
+    return tuple(VisibleGpu(reference, _capability(plan, reference)) for reference in container.gpus)
 
 
 def _numbered_by_all(plan: PlanFile, reference: str) -> bool:

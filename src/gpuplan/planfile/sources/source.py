@@ -17,7 +17,7 @@ from gpuplan.planfile.sources.remote import credential_warnings
 from gpuplan.planfile.sources.render import Layer, marked, with_layers
 from gpuplan.planfile.sources.scan import CONFIG, Scan
 from gpuplan.planfile.sources.server import server_of
-from gpuplan.triton.lint import Repository, Silence, Verdict, judge, lacking
+from gpuplan.triton.lint import LintedRepository, LintResult, SilencedCheck, lint, missing_config
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.inventory import Host
 from gpuplan.types.value import JsonObject
@@ -113,7 +113,7 @@ class _Judged:
 
     drafts: Mapping[str, Draft]
     unread: tuple[Diagnostic, ...]
-    verdict: Verdict
+    verdict: LintResult
 
     def of(self, name: str) -> tuple[Diagnostic, ...]:
         """What there is to say of one model."""
@@ -139,7 +139,7 @@ def _judge(plan: PlanFile, home: Placed, stated: Models) -> _Judged:
             faults.extend(problem.diagnostics)
     subjects = {name: draft.subject for name, draft in drafts.items()}
     unread = frozenset(name for name, _ in models if name not in drafts)
-    verdict = judge(Repository(server_of(plan, home), subjects, unread), _silences(plan, models))
+    verdict = lint(LintedRepository(server_of(plan, home), subjects, unread), _silences(plan, models))
     return _Judged(drafts, tuple(faults), verdict)
 
 
@@ -158,9 +158,9 @@ def _read(plan: PlanFile, home: Placed, models: Models) -> _Told:
     return _Told(tuple(sources), (*faults, *found.verdict.server), found.verdict.silenced)
 
 
-def _silences(plan: PlanFile, models: Models) -> list[Silence]:
+def _silences(plan: PlanFile, models: Models) -> list[SilencedCheck]:
     return [
-        Silence(each.id, each.reason, name, plan.where("models", name, "ignore_checks", number))
+        SilencedCheck(each.id, each.reason, name, plan.where("models", name, "ignore_checks", number))
         for name, model in models
         for number, each in enumerate(model.ignore_checks)
     ]
@@ -181,7 +181,7 @@ def _source(plan: PlanFile, draft: Draft) -> Source:
         subject.parts(),
         subject.config,
         subject.backend,
-        lacking(subject),
+        missing_config(subject),
     )
 
 

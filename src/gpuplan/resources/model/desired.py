@@ -26,7 +26,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.triton.lint import Subject
+    from gpuplan.triton.lint import LintedModel
 
 HTTP_THREADS = "http-thread-count"
 """The flag for the number of HTTP threads, eight by default."""
@@ -144,7 +144,9 @@ def _cycle(plan: PlanFile, needs: Mapping[str, Sequence[str]]) -> Iterator[Diagn
         )
 
 
-def _smoke_issues(plan: PlanFile, placed: Placed, name: str, spec: SmokeSpec, subject: Subject) -> Iterator[SmokeIssue]:
+def _smoke_issues(
+    plan: PlanFile, placed: Placed, name: str, spec: SmokeSpec, subject: LintedModel
+) -> Iterator[SmokeIssue]:
     signature = signature_of(subject.config)
     if signature.inputs:  # else the server completes the config, and only it knows the inputs
         request = build_request(name, spec, signature, partial(_read_file, plan))

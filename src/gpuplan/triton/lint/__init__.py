@@ -1,24 +1,23 @@
-"""Checks of Triton model repositories: what a server would refuse at the load, and what it would take and do wrong.
+"""Lint of Triton model repositories: what a server would refuse to load, and what it would load and serve wrong.
 
-Pure: a repository is values, and nothing is asked or changed but files beside the plan, which are read.
+Pure: it reads the operator's files, and neither asks nor changes a server.
 """
 
-from gpuplan.triton.lint.check import Check, Effect
-from gpuplan.triton.lint.complete import lacking
-from gpuplan.triton.lint.repository import Device, Repository, Server, Subject
-from gpuplan.triton.lint.run import CHECKS, Silence, Verdict, judge, known_check
+from gpuplan.triton.lint.check import Check, Effect, LintedModel, LintedRepository, TargetServer, VisibleGpu
+from gpuplan.triton.lint.identity import missing_config
+from gpuplan.triton.lint.run import CHECKS, LintResult, SilencedCheck, known_check, lint
 
 __all__ = [
     "CHECKS",
     "Check",
-    "Device",
     "Effect",
-    "Repository",
-    "Server",
-    "Silence",
-    "Subject",
-    "Verdict",
-    "judge",
+    "LintResult",
+    "LintedModel",
+    "LintedRepository",
+    "SilencedCheck",
+    "TargetServer",
+    "VisibleGpu",
     "known_check",
-    "lacking",
+    "lint",
+    "missing_config",
 ]

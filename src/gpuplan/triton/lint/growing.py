@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpuplan.triton.lint.check import Check, Effect, Family, Findings
-from gpuplan.triton.lint.pythonsource import Function, Source, sources
-from gpuplan.triton.lint.repository import Repository, Subject
+from gpuplan.triton.lint.check import Check, CheckGroup, Effect, Findings, LintedModel, LintedRepository
+from gpuplan.triton.lint.python import Function, Source, sources
 from gpuplan.types.diagnostic import Severity
 
 GROWING = Check("python-growing-state", "State that grows with every request", Effect.WRONG, Severity.WARNING)
@@ -35,15 +34,15 @@ class _Owner:
         return node.attr if mine and isinstance(node, ast.Attribute) else ""
 
 
-def _growing(subject: Subject, _: Repository) -> Findings:
-    for source in sources(subject):
+def _growing(model: LintedModel, _: LintedRepository) -> Findings:
+    for source in sources(model):
         methods = list(_reached(source))
         for method, owner, name, node in _unbounded(source, methods):
             shown = f"self.{name}" if owner.name else name
             yield GROWING.at(
                 source.where(node),
-                f"{method.name} of {subject.name} adds to {shown}, and nothing ever takes from it: the process grows "
-                "with every request.",
+                f"{method.name} of {model.name} adds to {shown}, and nothing removes from it: the process grows "
+                "with each request.",
                 f"Keep {shown} bounded: collections.deque(maxlen=…), a cache with a size, or clear it.",
             )
 
@@ -177,4 +176,7 @@ def _local(method: Function) -> set[str]:
     return (stored | given) - shared
 
 
-FAMILY = Family((GROWING,), (_growing,))
+CHECKS = CheckGroup(
+    checks=(GROWING,),
+    model_checks=(_growing,),
+)

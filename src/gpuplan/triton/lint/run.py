@@ -7,43 +7,31 @@ from dataclasses import dataclass, field
 
 from gpuplan.triton.lint import (
     batching,
-    cache,
-    complete,
-    engine,
     ensemble,
     files,
-    flags,
-    graph,
     growing,
     identity,
     instances,
-    memory,
-    metrics,
     optimization,
-    parsing,
     python,
-    resources,
-    sequences,
+    server,
+    tensorrt,
     tensors,
-    warmup,
 )
-from gpuplan.triton.lint.check import Check, Effect
-from gpuplan.triton.lint.repository import Repository
+from gpuplan.triton.lint.check import Check, Effect, LintedRepository
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 
-_FAMILIES = (
-    parsing.FAMILY, identity.FAMILY, files.FAMILY, tensors.FAMILY, batching.FAMILY, sequences.FAMILY,
-    instances.FAMILY, resources.FAMILY, cache.FAMILY, warmup.FAMILY, optimization.FAMILY, metrics.FAMILY,
-    python.FAMILY, growing.FAMILY, engine.FAMILY, ensemble.FAMILY, graph.FAMILY, memory.FAMILY, flags.FAMILY,
-    complete.FAMILY,
+_GROUPS = (
+    files.CHECKS, identity.CHECKS, tensors.CHECKS, batching.CHECKS, instances.CHECKS, server.CHECKS,
+    optimization.CHECKS, python.CHECKS, growing.CHECKS, tensorrt.CHECKS, ensemble.CHECKS,
 )  # fmt: skip
-IDLE = Check("silence-idle", "A silenced check finds nothing", Effect.IGNORED, Severity.WARNING)
-CHECKS: Mapping[str, Check] = {check.id: check for family in _FAMILIES for check in family.checks} | {IDLE.id: IDLE}
+IDLE = Check("silence-idle", "A silenced check has no findings", Effect.IGNORED, Severity.WARNING)
+CHECKS: Mapping[str, Check] = {check.id: check for group in _GROUPS for check in group.checks} | {IDLE.id: IDLE}
 """Every check by its id."""
 
 
 @dataclass(frozen=True)
-class Silence:
+class SilencedCheck:
     """One check that the operator holds back for one model, or for all where the model is empty.
 
     What no single model is to blame for is held back by any of them.
@@ -56,7 +44,7 @@ class Silence:
 
 
 @dataclass
-class Verdict:
+class LintResult:
     """What the checks found."""
 
     models: dict[str, list[Diagnostic]] = field(default_factory=dict)
@@ -71,9 +59,9 @@ class Verdict:
         return (*(each for found in self.models.values() for each in found), *self.server)
 
 
-def judge(repository: Repository, silences: Sequence[Silence] = ()) -> Verdict:
+def lint(repository: LintedRepository, silences: Sequence[SilencedCheck] = ()) -> LintResult:
     """Run every check. A silence that has nothing to hold back is told itself."""
-    verdict, used = Verdict(), set[int]()
+    verdict, used = LintResult(), set[int]()
     for model, finding in _findings(repository):
         held = [
             index
@@ -97,20 +85,20 @@ def known_check(name: str) -> Check | None:
     return None if found is None or found.fixed or found is IDLE else found
 
 
-def _findings(repository: Repository) -> Iterator[tuple[str, Diagnostic]]:
+def _findings(repository: LintedRepository) -> Iterator[tuple[str, Diagnostic]]:
     """Each finding once, with the model that it is of."""
     seen: set[tuple[str, Diagnostic]] = set()
-    for name, subject in repository.models.items():
-        for check in (check for family in _FAMILIES for check in family.models):
-            for found in check(subject, repository):
+    for name, model in repository.models.items():
+        for check in (check for group in _GROUPS for check in group.model_checks):
+            for found in check(model, repository):
                 if (name, found) not in seen:
                     seen.add((name, found))
                     yield name, found
-    for whole in (check for family in _FAMILIES for check in family.server):
+    for whole in (check for group in _GROUPS for check in group.server_checks):
         yield from (("", found) for found in whole(repository))
 
 
-def _idle(silence: Silence) -> Diagnostic:
+def _idle(silence: SilencedCheck) -> Diagnostic:
     whose = f" of {silence.model}" if silence.model else ""
-    detail = f"The check {silence.check}{whose} is silenced ({silence.reason}), and finds nothing any more."
-    return IDLE.at(silence.where or Location(""), detail, "Take it out of the list.")
+    detail = f"The check {silence.check}{whose} is silenced ({silence.reason}), but no longer has findings."
+    return IDLE.at(silence.where or Location(""), detail, "Remove it from the list.")

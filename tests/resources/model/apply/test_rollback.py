@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.simulator.triton.answers import as_error
+from gpuplan.simulator.triton.protocol import as_error
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Exit
 from gpuplan.types.resource import Desired
 from tests.resources.model.apply.test_load import ensemble, failure

@@ -20,7 +20,7 @@ from gpuplan.resources.model.read import READY, ModelServer
 from gpuplan.resources.model.spec import ModelSpec
 from gpuplan.resources.model.steps import LoadModel, UnloadModel
 from gpuplan.triton.client import TritonClient
-from gpuplan.triton.model_config import Unparsable
+from gpuplan.triton.model_config import ConfigSyntaxError
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 
@@ -93,7 +93,7 @@ class ModelLoad:
                 return error
         try:
             config = laid_over(triton.config(spec.model), spec.overrides, spec.content)
-        except Unparsable as error:
+        except ConfigSyntaxError as error:
             raise Problem(
                 Diagnostic(
                     "Cannot override the model's config",
