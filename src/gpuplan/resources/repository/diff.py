@@ -17,6 +17,7 @@ from gpuplan.resources.repository.spec import (
     switch,
     wanted_models,
 )
+from gpuplan.resources.snapshot.labels import CONTENT
 from gpuplan.triton import model_config
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown
@@ -31,7 +32,7 @@ from gpuplan.types.value import Json, JsonObject, as_object, canonical, digest
 SHORT = 12
 """Hexadecimal digits of a hash that are shown."""
 EMPTY = "an empty directory"
-_MARK = "gpuplan_content"
+
 
 
 def differences(
@@ -80,7 +81,7 @@ def _config_fields(
         return None
     try:
         (old, old_mark), (new, new_mark) = _split(before), _split(wanted.text)
-    except model_config.Unparsable:
+    except model_config.ConfigSyntaxError:
         return None
     if old == new and old_mark == new_mark:
         return None
@@ -91,7 +92,7 @@ def _split(text: str) -> tuple[JsonObject, Json]:
     """A config without our mark, and the mark."""
     config = dict(model_config.to_json(model_config.parse(text)))
     parameters = dict(as_object(config.pop("parameters", {})))
-    mark = parameters.pop(_MARK, None)
+    mark = parameters.pop(CONTENT, None)
     return ({**config, "parameters": parameters} if parameters else config), mark
 
 
