@@ -34,7 +34,6 @@ SHORT = 12
 EMPTY = "an empty directory"
 
 
-
 def differences(
     model: str, wanted: ModelFiles, found: Mapping[str, ObservedFile], recorded_config: RepositoryFile | None
 ) -> tuple[FieldChange, ...]:
