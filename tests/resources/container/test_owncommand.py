@@ -8,8 +8,8 @@ import pytest
 
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.owncommand import is_managed
 from gpuplan.resources.container.payload import Owner, payload
+from gpuplan.resources.container.server import is_managed
 from gpuplan.resources.container.shape import from_json
 from gpuplan.resources.repository import REPOSITORY as REPOSITORIES
 from gpuplan.types.inventory import Host

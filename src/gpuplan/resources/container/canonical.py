@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from gpuplan.resources.container import normal
-from gpuplan.resources.container.read import Image
+from gpuplan.resources.container.read import ObservedImage
 from gpuplan.resources.container.shape import REPOSITORY, ContainerSpec
 from gpuplan.resources.snapshot.raw import mapping, texts, whole
 from gpuplan.types.value import Json, JsonObject
@@ -65,7 +65,7 @@ def wanted_fields(spec: ContainerSpec, networks: Mapping[str, str] | None = None
     }
 
 
-def image_fields(image: Image, spec: ContainerSpec) -> Fields:
+def image_fields(image: ObservedImage, spec: ContainerSpec) -> Fields:
     """What an image gives where the spec is silent; an entrypoint of the spec's own takes the image's command away."""
     config = image.config
     given: dict[str, Json] = {

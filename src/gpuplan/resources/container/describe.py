@@ -9,9 +9,9 @@ from gpuplan.resources.container import normal
 from gpuplan.resources.container.canonical import FROM_IMAGE, HEALTH, Fields, image_fields
 from gpuplan.resources.container.differences import UNLABELLED, unconfined
 from gpuplan.resources.container.forms import split_side
-from gpuplan.resources.container.images import find
+from gpuplan.resources.container.images import find_image
 from gpuplan.resources.container.livefields import live_fields
-from gpuplan.resources.container.read import Image, Observed, unnamed_volumes
+from gpuplan.resources.container.read import ObservedContainers, ObservedImage, unnamed_volumes
 from gpuplan.resources.container.shape import VISIBLE, ContainerSpec
 from gpuplan.resources.snapshot.devices import environment, requested
 from gpuplan.resources.snapshot.docker import Live
@@ -49,7 +49,7 @@ class Described:
     """What it has and a plan file does not say; such things are neither compared nor changed."""
 
 
-def describe(live: Live, observed: Observed, devices: Mapping[str, str], private: Private) -> Described:
+def describe(live: Live, observed: ObservedContainers, devices: Mapping[str, str], private: Private) -> Described:
     """Describe one container.
 
     `devices` are the plan file's names of GPUs and slices by UUID; `private` says of a variable and its value whether
@@ -79,19 +79,19 @@ def describe(live: Live, observed: Observed, devices: Mapping[str, str], private
     return Described(live.name, stated, secrets, tuple(_unsaid(live, image)))
 
 
-def _image_name(live: Live, observed: Observed) -> str:
+def _image_name(live: Live, observed: ObservedContainers) -> str:
     """The name that it was made by, where that still means its image; else another one, or the id."""
     image = observed.image(live.image_id)
     names = (live.image, *(image.tags if image else ()), *(image.digests if image else ()))
-    meant = (name for name in names if (found := find(name, observed.images)) and found.id == live.image_id)
+    meant = (name for name in names if (found := find_image(name, observed.images)) and found.id == live.image_id)
     return next(meant, live.image_id)
 
 
-def _devices(live: Live, observed: Observed) -> frozenset[str]:
+def _devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
     return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 
-def _env(live: Live, image: Image | None, gpus: bool) -> Iterator[tuple[str, str]]:
+def _env(live: Live, image: ObservedImage | None, gpus: bool) -> Iterator[tuple[str, str]]:
     """What differs from the image, without what a container with GPUs is given anyway."""
     brought = environment(image.config) if image else {}
     given = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID") if gpus else ()
@@ -122,7 +122,7 @@ def _volumes(fields: Fields) -> Iterator[Json]:
             yield f"{source}:{target}{colon}{options}"
 
 
-def _process(fields: Fields, image: Image | None) -> Iterator[tuple[str, Json]]:
+def _process(fields: Fields, image: ObservedImage | None) -> Iterator[tuple[str, Json]]:
     """What differs from the image. An entrypoint of its own takes the image's command away."""
     brought = image_fields(image, ContainerSpec("")) if image else {}
     own = fields["entrypoint"] != brought.get("entrypoint", [])
@@ -165,7 +165,7 @@ def _host_devices(fields: Fields) -> Iterator[Json]:
         yield f"{on_node}:{inside}:{permissions}"
 
 
-def _health(fields: Fields, image: Image | None) -> JsonObject:
+def _health(fields: Fields, image: ObservedImage | None) -> JsonObject:
     brought = image_fields(image, ContainerSpec("")) if image else {}
     has = dict(_below("healthcheck", fields))
     own = {
@@ -178,19 +178,19 @@ def _health(fields: Fields, image: Image | None) -> JsonObject:
     return {name: normal.seconds(whole(value)) if name in HEALTH else value for name, value in own.items()}
 
 
-def _logging(fields: Fields, observed: Observed) -> JsonObject:
+def _logging(fields: Fields, observed: ObservedContainers) -> JsonObject:
     driver, options = fields["logging.driver"], dict(_below("logging.options", fields))
     if driver == observed.engine.log_driver and not options:
         return {}
     return {"driver": driver, **({"options": options} if options else {})}
 
 
-def _own_labels(fields: Fields, image: Image | None) -> Iterator[tuple[str, Json]]:
+def _own_labels(fields: Fields, image: ObservedImage | None) -> Iterator[tuple[str, Json]]:
     brought = mapping(image.config.get("Labels")) if image else {}
     return ((name, value) for name, value in _below("labels", fields) if brought.get(name) != value)
 
 
-def _unsaid(live: Live, image: Image | None) -> Iterator[str]:
+def _unsaid(live: Live, image: ObservedImage | None) -> Iterator[str]:
     for key, words in _UNSAID.items():
         if live.host_config.get(key) not in (None, "", 0, -1, False, [], {}):
             yield words

@@ -15,11 +15,17 @@ from gpuplan.planfile.schema import PlanFile, ServerPorts
 from gpuplan.planfile.sources import sources_on
 from gpuplan.resources.container import normal, options
 from gpuplan.resources.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.resources.container.imagespec import archived, image_of
-from gpuplan.resources.container.owncommand import objections_to_own
+from gpuplan.resources.container.images import archived_image, image_of
 from gpuplan.resources.container.refused import refused
-from gpuplan.resources.container.replacing import drain, objections, readiness
-from gpuplan.resources.container.server import Fault, check, command_line, decides_completion, mounted
+from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
+from gpuplan.resources.container.server import (
+    FlagIssue,
+    check_flags,
+    command_line,
+    decides_completion,
+    own_command_issues,
+    repository_mounts,
+)
 from gpuplan.resources.container.shape import REPOSITORY, VISIBLE, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.secrets.references import is_secret
 from gpuplan.triton.releases import release_of
@@ -79,7 +85,7 @@ def _spec(told: _Told) -> ContainerSpec:
     return ContainerSpec(
         image=image,
         archive=stated.archive or "",
-        archived=archived(stated, image, told.plan.path, fault),
+        archived=archived_image(stated, image, told.plan.path, fault),
         platform=stated.platform or "",
         pull=stated.pull,
         devices=stated.gpus,
@@ -116,10 +122,10 @@ def _spec(told: _Told) -> ContainerSpec:
         extra_hosts=dict(stated.extra_hosts),
         restart=stated.restart,
         stop_timeout=None if stated.stop_timeout is None else math.ceil(stated.stop_timeout),
-        drain=drain(stated),
+        drain=drain_seconds(stated),
         start_first=stated.update == "start-first",
         adopt=stated.adopt,
-        ready=readiness(told.plan, told.host, told.placed),
+        ready=readiness_of(told.plan, told.host, told.placed),
         own=stated.triton is not None and starts_itself(stated.triton.repository),
         triton=stated.triton is not None,
         configs_say_all=completion == (False, True),
@@ -147,7 +153,7 @@ def _refuse(told: _Told) -> None:
             f"{stated.ready.http!r} is not PORT/PATH.",
             "Write 8080/health: a port inside the container, and a path.",
         )
-    for each in objections(told.plan, told.placed):
+    for each in replacement_issues(told.plan, told.placed):
         told.fault(each.key, each.summary, each.detail, each.fix, each.severity)
 
 
@@ -194,7 +200,7 @@ def _mounts(told: _Told) -> Mapping[str, str]:
     triton = told.placed.container.triton
     if triton is None or starts_itself(triton.repository):
         return mounts
-    given = mounted(triton.repository)
+    given = repository_mounts(triton.repository)
     for place in (REPOSITORY, *given):
         if any(f"{path}/".startswith(f"{place}/") for path in mounts):
             told.fault("volumes", "A path is taken", f"{place} is where a model server's repository is mounted.")
@@ -236,7 +242,7 @@ def _command(told: _Told, image: str, completion: bool | None) -> tuple[str, ...
         return _words(told, "command", stated.command)
     if starts_itself(stated.triton.repository):
         words = _words(told, "command", stated.command)
-        for each in objections_to_own(stated.triton, words):
+        for each in own_command_issues(stated.triton, words):
             told.fault(each.key, each.summary, each.detail, each.fix)
         return words
     for key in ("command", "entrypoint"):
@@ -244,14 +250,14 @@ def _command(told: _Told, image: str, completion: bool | None) -> tuple[str, ...
             detail = f"A container with triton: runs tritonserver; it cannot have a {key} of its own."
             told.fault(key, "A model server's command is rendered", detail, "State flags under triton.flags instead.")
     release = release_of(image)
-    for fault in check(stated.triton.flags, stated.triton.cache, release):
+    for fault in check_flags(stated.triton.flags, stated.triton.cache, release):
         severity = Severity.ERROR if fault.fatal else Severity.WARNING
         summary = _about(fault)
         told.fault(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
     return command_line(stated.triton.flags, stated.triton.cache, release, stated.triton.repository, completion)
 
 
-def _about(fault: Fault) -> str:
+def _about(fault: FlagIssue) -> str:
     if fault.fatal:
         return "This Triton release does not accept a flag"
     return "A deprecated flag of Triton" if "deprecated" in fault.why else "A flag of Triton that has no effect"

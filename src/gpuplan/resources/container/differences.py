@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.access import access_lost
-from gpuplan.resources.container.bound import Bound, compare_devices
 from gpuplan.resources.container.canonical import FROM_IMAGE, OWNED, Fields, image_fields, shown, wanted_fields
-from gpuplan.resources.container.condition import state
+from gpuplan.resources.container.gpu_access import access_lost, compare_state
+from gpuplan.resources.container.images import image_differs
 from gpuplan.resources.container.livefields import live_fields, own_names, primary_network
-from gpuplan.resources.container.read import Image, Observed, leftover
-from gpuplan.resources.container.seals import Verdict, verdicts, words
+from gpuplan.resources.container.read import ObservedContainers, ObservedImage, is_leftover
+from gpuplan.resources.container.resolve import ResolvedDevices, compare_devices
+from gpuplan.resources.container.secret_digests import SecretState, secret_reasons, secret_states
 from gpuplan.resources.container.server import completion_flag
 from gpuplan.resources.container.shape import VISIBLE, ContainerSpec, EnvValue
-from gpuplan.resources.container.tags import image_differs
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, texts
@@ -58,8 +57,8 @@ def differences(
     spec: ContainerSpec,
     before: Before | None,
     live: Live,
-    bound: Bound,
-    observed: Observed,
+    bound: ResolvedDevices,
+    observed: ObservedContainers,
     context: DiffContext,
 ) -> Differences:
     """Compare one container. Only what is stated now, or was when it was last applied, takes part."""
@@ -68,7 +67,7 @@ def differences(
     reasons: list[str] = []
     for change, why in (
         _name(live),
-        state(live),
+        compare_state(live),
         image_differs(spec, live, observed),
         compare_devices(bound, live, observed),
         access_lost(live, observed.denied, observed.toolkit.systemd) if bound.devices else (None, ()),
@@ -77,20 +76,20 @@ def differences(
         reasons.extend(why)
     found.extend(_fields(spec, before.spec if before else None, live, observed))
     reasons.extend(_completion(spec, live))
-    secrets = verdicts(spec.env, live, context.secrets, context.record.key)
+    secrets = secret_states(spec.env, live, context.secrets, context.record.key)
     env = sorted(compare_env(spec.env, before, live, image, secrets), key=lambda change: change.path)
     found.extend(env)
     reasons.extend(_unstated(env, spec))
     rotated = frozenset(f"env.{name}" for name, each in secrets.items() if each.rotated)
-    return Differences(tuple(found), (*reasons, *words(secrets)), rotated)
+    return Differences(tuple(found), (*reasons, *secret_reasons(secrets)), rotated)
 
 
 def compare_env(
     wanted: Mapping[str, EnvValue],
     before: Before | None,
     live: Live,
-    image: Image | None,
-    secrets: Mapping[str, Verdict],
+    image: ObservedImage | None,
+    secrets: Mapping[str, SecretState],
 ) -> Iterator[FieldChange]:
     """The differing variables. What the image brings counts as wanted where the plan file does not overlay it.
 
@@ -130,12 +129,12 @@ def _unstated(env: Sequence[FieldChange], spec: ContainerSpec) -> Iterator[str]:
 def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     if live.name == live.role:
         return None, ()
-    why = "a replacement was interrupted" if leftover(live) else "it was renamed"
+    why = "a replacement was interrupted" if is_leftover(live) else "it was renamed"
     return FieldChange("name", live.name, live.role), (why,)
 
 
 def _fields(
-    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: Observed
+    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: ObservedContainers
 ) -> Iterator[FieldChange]:
     image = observed.image(live.image_id)
     wanted = {**(image_fields(image, spec) if image else {}), **wanted_fields(spec, observed.networks)}
@@ -155,7 +154,7 @@ def _fields(
             yield FieldChange(path, shown(path, has[path]), None)
 
 
-def _brought_labels(image: Image) -> Fields:
+def _brought_labels(image: ObservedImage) -> Fields:
     """The labels that an image gives; those of ours, which it has where it was made of a container, are not wanted."""
     brought = mapping(image.config.get("Labels")).items()
     return {f"labels.{name}": str(value) for name, value in brought if not name.startswith("gpuplan.")}
@@ -176,7 +175,7 @@ def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
     return (f"it runs with {off[0]}, and {spec.config_lacks}: state that, and the container stays",)
 
 
-def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observed) -> Fields:
+def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: ObservedContainers) -> Fields:
     """Without what is said in another way, and what the engine adds by itself.
 
     The network that a container was created on is one of its networks; and a container in a namespace of the node, or a
@@ -195,7 +194,7 @@ def unconfined(fields: Fields) -> bool:
     return fields.get("privileged") is True or "host" in (fields.get("pid"), fields.get("ipc"))
 
 
-def _default(path: str, observed: Observed) -> Json:
+def _default(path: str, observed: ObservedContainers) -> Json:
     return observed.engine.log_driver if path == "logging.driver" else _DEFAULTS.get(path)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.resources.container import normal
 from gpuplan.resources.container.canonical import health_check
 from gpuplan.resources.container.forms import split_side
-from gpuplan.resources.container.replacing import stops_within
+from gpuplan.resources.container.replacement import stop_timeout
 from gpuplan.resources.container.shape import REPOSITORY, THEIRS, TRITON_PORT, ContainerSpec
 from gpuplan.resources.snapshot.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.types.value import Json, JsonObject
@@ -42,7 +42,7 @@ def payload(
         "User": spec.user,
         "WorkingDir": spec.workdir,
         "Hostname": spec.hostname,
-        "StopTimeout": stops_within(spec),
+        "StopTimeout": stop_timeout(spec),
         "Healthcheck": health_check(spec) or None,
         "NetworkingConfig": _networking(spec),
     }
