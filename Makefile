@@ -1,8 +1,9 @@
 # For people. Scripts do the work: ./scripts/setup, ./scripts/demo, ./scripts/test.
 VENV := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # compiled files are kept: each test process would compile everything again
 NODE ?= gpu-a1
 
-.PHONY: setup check test bench demo lab-up lab-down lab-shell
+.PHONY: setup check faults test bench demo lab-up lab-down lab-shell
 
 setup: ## .venv and what the lab needs
 	./scripts/setup
@@ -13,6 +14,9 @@ check: ## everything that needs no lab, in less than two minutes
 	$(VENV)/mypy
 	$(VENV)/lint-imports
 	$(VENV)/pytest -m "not lab" -n 4
+
+faults: ## runs that are cut off, at every change instead of a sample
+	$(VENV)/pytest -m "faults and not lab" --every-cut-off -n 4
 
 test: ## everything, as root
 	./scripts/test

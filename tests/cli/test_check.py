@@ -35,7 +35,7 @@ def test_what_is_told_of_the_server_is_held_against_the_models(command: Command,
     ran = command("check", str(models), "--gpu", "A30", "--gpu", "A30", "--image", "24.10")
     assert ran.code == 1
     assert ran.out == "2 models: 1 error, 0 warnings.\n"
-    assert "An instance group asks for a GPU that is not there  [instance-group-gpu]" in ran.err
+    assert "An instance group uses a GPU that does not exist  [instance-group-gpu]" in ran.err
     assert f"{models}/wants/config.pbtxt:2:" in "".join(ran.err.replace("│ ", "").split("\n"))
     assert GROUPS in ran.err
     assert "0 → A30, 1 → A30: only 0..1 are valid" in " ".join(ran.err.replace("│", "").split())

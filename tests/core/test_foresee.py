@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.resources.repository import space
-from gpuplan.resources.repository.space import Need
+from gpuplan.resources.repository import apply
+from gpuplan.resources.repository.apply import Need
 from gpuplan.types.diagnostic import Exit
 
 from .conftest import World
@@ -16,7 +16,7 @@ def test_an_apply_for_which_the_disk_is_too_small_is_not_begun(
     world: World, monkeypatch: pytest.MonkeyPatch, free: Need
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(space, "room", lambda _: free)
+        patch.setattr(apply, "room", lambda _: free)
         (outcome,) = world.apply()
     assert outcome.exit_code == Exit.ERROR
     assert [each.summary for each in outcome.diagnostics] == ["The node has no room for the model files"]

@@ -10,7 +10,7 @@ import pytest
 
 from gpuplan.core.plan.guards import GUARDS, refusals
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.store import StateStore
 from gpuplan.simulator.world import reboot
 from gpuplan.types.diagnostic import Exit
 from gpuplan.types.inventory import Host
@@ -42,7 +42,7 @@ def host(world: World) -> Host:
     return found
 
 
-def store(world: World) -> Store:
+def store(world: World) -> StateStore:
     return open_store(host(world))
 
 

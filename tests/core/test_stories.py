@@ -14,7 +14,7 @@ import yaml
 from gpuplan.agent.failure import Failure
 from gpuplan.simulator import tools
 from gpuplan.simulator.hardware import open_store
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.store import StateStore
 from gpuplan.simulator.world import reboot
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
@@ -80,7 +80,7 @@ class Stage:
             assert self._world.plan().empty is run.empty_plan
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> StateStore:
         return open_store(self._world.inventory.hosts[0])
 
     def _write(self, sections: Mapping[str, Any]) -> None:
@@ -104,7 +104,7 @@ class Stage:
             found = session.docker().inspect_container(name)
         return found["Id"], found["State"]
 
-    def _program(self, store: Store, argv: Sequence[str]) -> tuple[int, str]:
+    def _program(self, store: StateStore, argv: Sequence[str]) -> tuple[int, str]:
         """The node's programs, of which systemctl is patient no longer than an agent is."""
         name = argv[-1].removesuffix(".service")
         if tuple(argv[:2]) == ("systemctl", "start"):

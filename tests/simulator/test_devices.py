@@ -6,20 +6,35 @@ from typing import Any
 
 import pytest
 
-from gpuplan.simulator.devices import Device, UnknownDevice, requested
-from gpuplan.simulator.state import Compute, Container, Gpu, Instance, NodeState
+from gpuplan.simulator.devices import GrantedDevice, UnknownDevice, requested
+from gpuplan.simulator.state import (
+    NodeState,
+    SimulatedComputeInstance,
+    SimulatedContainer,
+    SimulatedGpu,
+    SimulatedGpuInstance,
+)
 
-SLICED = Gpu("A30", "GPU-0", "0", mig=True, pending=True, instances=[
-    Instance(1, 5, 0, 2, [Compute(0, 1, 2, "MIG-a")]),
-    Instance(2, 5, 2, 2, [Compute(0, 0, 1, "MIG-b"), Compute(1, 0, 1, "MIG-c")]),
-])  # fmt: skip
-STATE = NodeState({}, "", "", "", 0.0, gpus=[SLICED, Gpu("A30", "GPU-1", "1")])
-A, B, C = Device(0, "MIG-a", 1, 0), Device(0, "MIG-b", 2, 0), Device(0, "MIG-c", 2, 1)
-WHOLE = Device(1, "GPU-1")
+SLICED = SimulatedGpu(
+    "A30",
+    "GPU-0",
+    "0",
+    mig=True,
+    pending=True,
+    instances=[
+        SimulatedGpuInstance(1, 5, 0, 2, [SimulatedComputeInstance(0, 1, 2, "MIG-a")]),
+        SimulatedGpuInstance(
+            2, 5, 2, 2, [SimulatedComputeInstance(0, 0, 1, "MIG-b"), SimulatedComputeInstance(1, 0, 1, "MIG-c")]
+        ),
+    ],
+)
+STATE = NodeState({}, "", "", "", 0.0, gpus=[SLICED, SimulatedGpu("A30", "GPU-1", "1")])
+A, B, C = GrantedDevice(0, "MIG-a", 1, 0), GrantedDevice(0, "MIG-b", 2, 0), GrantedDevice(0, "MIG-c", 2, 1)
+WHOLE = GrantedDevice(1, "GPU-1")
 
 
-def asking(*requests: dict[str, Any]) -> Container:
-    return Container("id", "name", 0.0, "image", {}, {"DeviceRequests": list(requests)})
+def asking(*requests: dict[str, Any]) -> SimulatedContainer:
+    return SimulatedContainer("id", "name", 0.0, "image", {}, {"DeviceRequests": list(requests)})
 
 
 @pytest.mark.parametrize(
@@ -34,7 +49,7 @@ def asking(*requests: dict[str, Any]) -> Container:
         ({}, ()),
     ],
 )
-def test_requests(request_: dict[str, Any], devices: tuple[Device, ...]) -> None:
+def test_requests(request_: dict[str, Any], devices: tuple[GrantedDevice, ...]) -> None:
     assert requested(STATE, asking(request_)) == devices
 
 

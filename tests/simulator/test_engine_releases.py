@@ -7,7 +7,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from gpuplan.simulator.engine.http import KNOWN, Request, release_of
+from gpuplan.simulator.engine.http import KNOWN, EngineRequest, release_of
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.diagnostic import Problem
@@ -38,7 +38,9 @@ def test_every_release_is_spoken_to(engine: str) -> None:
 def test_docker_29_refuses_old_clients_and_too_new_ones() -> None:
     session: Any = connect(host("29.0"))
     try:
-        answers = [session._engine(Request("GET", f"/v{version}/info")) for version in ("1.24", "1.43", "1.44", "1.53")]
+        answers = [
+            session._engine(EngineRequest("GET", f"/v{version}/info")) for version in ("1.24", "1.43", "1.44", "1.53")
+        ]
         assert [answer.status for answer in answers] == [400, 400, 200, 400]
         assert b"client version 1.43 is too old. Minimum supported API version is 1.44, please" in answers[1].body
         assert b"client version 1.53 is too new. Maximum supported API version is 1.52" in answers[3].body
@@ -51,8 +53,8 @@ def test_docker_29_refuses_old_clients_and_too_new_ones() -> None:
 def test_unversioned_requests_are_answered_in_the_newest_version() -> None:
     session: Any = connect(host("29.0"))
     try:
-        assert b"ContainerConfig" not in session._engine(Request("GET", "/images/busybox/json")).body
-        assert b"ContainerConfig" in session._engine(Request("GET", "/v1.44/images/busybox/json")).body
+        assert b"ContainerConfig" not in session._engine(EngineRequest("GET", "/images/busybox/json")).body
+        assert b"ContainerConfig" in session._engine(EngineRequest("GET", "/v1.44/images/busybox/json")).body
     finally:
         session.close()
 

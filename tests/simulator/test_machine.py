@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.simulator.state import Container
+from gpuplan.simulator.state import SimulatedContainer
 from gpuplan.simulator.store import Machine
 
 
-def container(*mounts: tuple[str, str]) -> Container:
+def container(*mounts: tuple[str, str]) -> SimulatedContainer:
     made = [{"Source": source, "Destination": destination} for source, destination in mounts]
-    return Container("id", "name", 0.0, "image", {}, {}, mounts=made)
+    return SimulatedContainer("id", "name", 0.0, "image", {}, {}, mounts=made)
 
 
 @pytest.fixture

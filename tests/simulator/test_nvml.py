@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from gpuplan.nvidia.boards import BOARDS, Board
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.nvml import SimulatedNvml
-from gpuplan.simulator.state import Process, board_of
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.state import SimulatedProcess, board_of
+from gpuplan.simulator.store import StateStore
 from tests.simulator.conftest import host
 
 FRESH = itertools.count()
 A100 = "A100-SXM4-80GB"
 
 
-def node(board: str = A100, mig: bool = True) -> tuple[Store, SimulatedNvml]:
+def node(board: str = A100, mig: bool = True) -> tuple[StateStore, SimulatedNvml]:
     """A node that no other test has."""
     store = open_store(host(board, name=f"n{next(FRESH)}"))
     nvml = SimulatedNvml(store, (), lambda: None)
@@ -106,7 +106,7 @@ def test_instances_never_overlap_nor_exceed_the_gpu(board: str, acts: list[Act])
         holds(store, known)
 
 
-def cut(store: Store, nvml: SimulatedNvml, profile_id: int, start: int, size: int) -> str:
+def cut(store: StateStore, nvml: SimulatedNvml, profile_id: int, start: int, size: int) -> str:
     """Make a slice; its UUID, or an empty text where there is no room."""
     try:
         made = create(nvml, profile_id, start, size)
@@ -133,7 +133,7 @@ def compute_instances(nvml: SimulatedNvml, instance: object) -> list[object]:
     return [array[index] for index in range(count.value)]
 
 
-def holds(store: Store, board: Board) -> None:
+def holds(store: StateStore, board: Board) -> None:
     """What is true of a GPU at any time."""
     instances = store.read().gpus[0].instances
     slices = [place for one in instances for place in range(one.start, one.start + one.size)]
@@ -151,7 +151,7 @@ def test_a_compute_instance_with_a_process_stays() -> None:
     compute = nvml.nvmlGpuInstanceCreateComputeInstance(instance, 2)
     number = nvml.nvmlGpuInstanceGetInfo(instance).id
     with store.write() as state:
-        state.processes.append(Process(99, "python", 0, 1024, number, 0))
+        state.processes.append(SimulatedProcess(99, "python", 0, 1024, number, 0))
     assert code(lambda: nvml.nvmlComputeInstanceDestroy(compute)) == pynvml.NVML_ERROR_IN_USE
     (process,) = nvml.nvmlDeviceGetComputeRunningProcesses(nvml.nvmlDeviceGetHandleByIndex(0))
     assert (process.pid, process.usedGpuMemory, process.gpuInstanceId) == (99, 1 << 30, number)
@@ -166,7 +166,7 @@ def test_mode_stays_pending_while_a_process_is_on_the_gpu() -> None:
     store, nvml = node(mig=False)
     gpu = nvml.nvmlDeviceGetHandleByIndex(0)
     with store.write() as state:
-        state.processes.append(Process(99, "python", 0, 1024))
+        state.processes.append(SimulatedProcess(99, "python", 0, 1024))
     assert nvml.nvmlDeviceSetMigMode(gpu, 1) == pynvml.NVML_ERROR_IN_USE
     assert nvml.nvmlDeviceGetMigMode(gpu) == [0, 1]
     with store.write() as state:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.simulator.session import SimulatedSession
-from gpuplan.simulator.state import Process
+from gpuplan.simulator.state import SimulatedProcess
 from gpuplan.simulator.world import reboot
 from gpuplan.transport.session import Question
 from tests.simulator.conftest import Open, host
@@ -25,7 +25,7 @@ def test_mode_stays_where_the_board_keeps_it(connected: Open, board: str, stays:
 def test_a_pending_mode_comes_with_the_reboot(connected: Open) -> None:
     session = connected()
     with session.store.write() as state:
-        state.processes.append(Process(99, "python", 0, 1024))
+        state.processes.append(SimulatedProcess(99, "python", 0, 1024))
     told = session.agent("mig.set_mode", uuid=session.store.read().gpus[0].uuid, enabled=True)
     assert (told["current"], told["pending"]) == (False, True)
     reboot(session.store, session.node)

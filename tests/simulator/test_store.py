@@ -16,8 +16,8 @@ from tests.simulator.conftest import host
 COUNT = """
 import sys
 from pathlib import Path
-from gpuplan.simulator.store import Store
-store = Store(Path(sys.argv[1]))
+from gpuplan.simulator.store import StateStore
+store = StateStore(Path(sys.argv[1]))
 for _ in range(50):
     with store.write() as state:
         state.count()

@@ -18,13 +18,13 @@ import requests.adapters
 import urllib3
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
-from gpuplan.simulator.engine.http import Request, Response
+from gpuplan.simulator.engine.http import EngineRequest, EngineResponse
 from gpuplan.simulator.triton.model_files import NeverAnswers
-from gpuplan.simulator.triton.protocol import Answer
+from gpuplan.simulator.triton.protocol import TritonAnswer
 from gpuplan.transport.dialect import spoken
 
 BASE = "http://simulated:2375"
-Answering = Callable[[Request], Response]
+Answering = Callable[[EngineRequest], EngineResponse]
 
 
 def simulated_client(node: str, answering: Answering) -> docker.APIClient:
@@ -35,11 +35,11 @@ def simulated_client(node: str, answering: Answering) -> docker.APIClient:
 
 def _client(answering: Answering, version: str) -> docker.APIClient:
     client = docker.APIClient(base_url=BASE, version=version)
-    client.mount(BASE, _Adapter(answering))
+    client.mount(BASE, _EngineAdapter(answering))
     return client
 
 
-class _Adapter(requests.adapters.BaseAdapter):
+class _EngineAdapter(requests.adapters.BaseAdapter):
     """Takes a prepared request, gives the response that an HTTP connection would have given."""
 
     def __init__(self, answering: Answering) -> None:
@@ -59,7 +59,7 @@ class _Adapter(requests.adapters.BaseAdapter):
         del stream, timeout, verify, cert, proxies
         url = urlsplit(request.url or "")
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        response = self._answering(Request(request.method or "GET", url.path, query, _body(request.body)))
+        response = self._answering(EngineRequest(request.method or "GET", url.path, query, _body(request.body)))
         raw = urllib3.HTTPResponse(
             body=cast("io.BytesIO", _parsed(request.method or "GET", response)),
             status=response.status,
@@ -84,7 +84,7 @@ def _body(body: object) -> bytes | BinaryIO:
     return b"".join(cast("list[bytes]", body))
 
 
-def _parsed(method: str, response: Response) -> http.client.HTTPResponse:
+def _parsed(method: str, response: EngineResponse) -> http.client.HTTPResponse:
     """The response read off a wire, since the SDK reaches into the reader below it."""
     head = f"HTTP/1.1 {response.status} {http.client.responses.get(response.status, '')}\r\n"
     if response.frames is not None:
@@ -100,7 +100,7 @@ def _parsed(method: str, response: Response) -> http.client.HTTPResponse:
     return parsed
 
 
-def _hijacked(head: str, response: Response) -> http.client.HTTPResponse:
+def _hijacked(head: str, response: EngineResponse) -> http.client.HTTPResponse:
     """A connection that the engine took over for a stream: the SDK polls its socket."""
     ours, theirs = socket.socketpair()
     ours.sendall(f"{head}Content-Type: application/vnd.docker.raw-stream\r\n\r\n".encode())
@@ -111,7 +111,7 @@ def _hijacked(head: str, response: Response) -> http.client.HTTPResponse:
     return parsed
 
 
-def _converse(ours: socket.socket, response: Response) -> None:
+def _converse(ours: socket.socket, response: EngineResponse) -> None:
     """Read what a program waits for, then send what it says."""
     with ours:
         given = b""
@@ -141,11 +141,11 @@ HEAD = "Inference-Header-Content-Length"
 class Target:
     """What a forwarded port leads to."""
 
-    def answer(self, method: str, path: str, body: bytes, head: int | None) -> Answer:
+    def answer(self, method: str, path: str, body: bytes, head: int | None) -> TritonAnswer:
         """One request; `head` is the size of its JSON where binary tensors follow.
 
         Raises:
-            OSError: nobody listens.
+            OSError: nothing listens on the port.
             NeverAnswers: the server hangs.
         """
         raise NotImplementedError
@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     reached: Target
 
     def answer(self) -> None:
-        """Answer one request, or close the connection as a port where nobody listens does."""
+        """Answer one request, or close the connection, as a port without a listener does."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             answer = self.reached.answer(self.command, self.path, body, self._head())

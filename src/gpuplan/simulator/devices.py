@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuplan.simulator.document import items, mapping, number, texts
-from gpuplan.simulator.state import Container, NodeState
+from gpuplan.simulator.state import NodeState, SimulatedContainer
 
 _TRITON_MIB = 512
 _MODEL_MIB = 64
@@ -22,7 +22,7 @@ class UnknownDevice(Exception):
 
 
 @dataclass(frozen=True)
-class Device:
+class GrantedDevice:
     """A GPU (instance and compute are None) or a slice of it."""
 
     gpu: int
@@ -32,43 +32,43 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningContainer:
     """One process on a GPU."""
 
     pid: int
     name: str
     memory_mib: int
-    device: Device
+    device: GrantedDevice
     container: str | None = None
 
 
-def requested(state: NodeState, container: Container) -> tuple[Device, ...]:
+def requested(state: NodeState, container: SimulatedContainer) -> tuple[GrantedDevice, ...]:
     """The devices that the container asks for, in order.
 
     Raises:
         UnknownDevice: one of them is not there (any more).
     """
-    found: list[Device] = []
+    granted: list[GrantedDevice] = []
     for request in map(mapping, items(container.host_config.get("DeviceRequests"))):
         if names := texts(request.get("DeviceIDs")):
             for name in names:
-                found.extend(_named(state, name))
+                granted.extend(_named(state, name))
         else:
             count = number(request.get("Count"))
-            found.extend(_all(state) if count < 0 else _all(state)[:count])
-    return tuple(dict.fromkeys(found))
+            granted.extend(_all(state) if count < 0 else _all(state)[:count])
+    return tuple(dict.fromkeys(granted))
 
 
-def processes(state: NodeState) -> tuple[Running, ...]:
+def processes(state: NodeState) -> tuple[RunningContainer, ...]:
     """Every process on a GPU of the node."""
-    strangers = (
-        Running(one.pid, one.name, one.memory_mib, Device(one.gpu, "", one.instance, one.compute))
+    other_processes = (
+        RunningContainer(one.pid, one.name, one.memory_mib, GrantedDevice(one.gpu, "", one.instance, one.compute))
         for one in state.processes
     )
-    return (*strangers, *_of_containers(state))
+    return (*other_processes, *_of_containers(state))
 
 
-def _of_containers(state: NodeState) -> Iterator[Running]:
+def _of_containers(state: NodeState) -> Iterator[RunningContainer]:
     for container in state.containers.values():
         if not container.running or not container.host_config.get("DeviceRequests"):
             continue
@@ -80,17 +80,19 @@ def _of_containers(state: NodeState) -> Iterator[Running]:
             gpu = state.gpus[device.gpu]
             if device.instance is None and gpu.mig:
                 continue
-            yield Running(container.pid, _program(state, container), _memory(state, container), device, container.id)
+            yield RunningContainer(
+                container.pid, _program(state, container), _memory(state, container), device, container.id
+            )
 
 
-def _program(state: NodeState, container: Container) -> str:
+def _program(state: NodeState, container: SimulatedContainer) -> str:
     if container.id in state.servers:
         return "tritonserver"
     words = texts(container.config.get("Entrypoint")) + texts(container.config.get("Cmd"))
     return words[0].rpartition("/")[2] if words else "main"
 
 
-def _memory(state: NodeState, container: Container) -> int:
+def _memory(state: NodeState, container: SimulatedContainer) -> int:
     server = state.servers.get(container.id)
     if server is None:
         return _OTHER_MIB
@@ -98,29 +100,29 @@ def _memory(state: NodeState, container: Container) -> int:
     return _TRITON_MIB + ready * _MODEL_MIB
 
 
-def _all(state: NodeState) -> list[Device]:
+def _all(state: NodeState) -> list[GrantedDevice]:
     """What `--gpus all` gives: whole GPUs, and of the divided ones their slices."""
-    found: list[Device] = []
+    granted: list[GrantedDevice] = []
     for index, gpu in enumerate(state.gpus):
-        found.extend(_slices(state, index) if gpu.mig else [Device(index, gpu.uuid)])
-    return found
+        granted.extend(_slices(state, index) if gpu.mig else [GrantedDevice(index, gpu.uuid)])
+    return granted
 
 
-def _slices(state: NodeState, index: int) -> list[Device]:
+def _slices(state: NodeState, index: int) -> list[GrantedDevice]:
     return [
-        Device(index, compute.uuid, instance.id, compute.id)
+        GrantedDevice(index, compute.uuid, instance.id, compute.id)
         for instance in state.gpus[index].instances
         for compute in instance.computes
     ]
 
 
-def _named(state: NodeState, name: str) -> list[Device]:
+def _named(state: NodeState, name: str) -> list[GrantedDevice]:
     """By UUID, by index (`0`), or by the position of a slice on its GPU (`0:1`), each also as a name of CDI."""
     name = name.removeprefix("nvidia.com/gpu=")
     for index, gpu in enumerate(state.gpus):
         slices = _slices(state, index)
         if name in (gpu.uuid, str(index)):
-            return [Device(index, gpu.uuid)]
+            return [GrantedDevice(index, gpu.uuid)]
         for position, device in enumerate(slices):
             if name in (device.uuid, f"{index}:{position}"):
                 return [device]

@@ -14,8 +14,8 @@ from gpuplan.nvidia.boards import BOARDS, find_board
 from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.http import KNOWN, known
 from gpuplan.simulator.engine.registry import image_of
-from gpuplan.simulator.state import Document, Gpu, NodeState, Service
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.state import Document, NodeState, Service, SimulatedGpu
+from gpuplan.simulator.store import StateStore
 from gpuplan.simulator.tools import KINDS, refresh
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.inventory import Host
@@ -41,14 +41,14 @@ def state_directory() -> Path:
     return user_state_path("gpuplan")
 
 
-def open_store(host: Host) -> Store:
+def open_store(host: Host) -> StateStore:
     """The node of this host, made when it is asked for the first time.
 
     Raises:
         Problem: the hardware is unknown or badly written, or is not that of the node that was made before.
     """
     hardware = _hardware(host)
-    store = Store(state_directory() / "simulated" / host.name)
+    store = StateStore(state_directory() / "simulated" / host.name)
     if not store.exists:
         try:
             store.create(make_node(host.name, hardware))
@@ -66,7 +66,7 @@ def open_store(host: Host) -> Store:
             Diagnostic(
                 "The simulated node has other hardware",
                 f"The inventory gives {host.name} other hardware than the simulated node of that name was made with.",
-                f"Remove the directory {store.directory} to make the node anew",
+                f"Remove the directory {store.directory} to re-create the node",
                 where=host.where,
                 address=host.name,
             )
@@ -87,7 +87,9 @@ def make_node(name: str, hardware: Document) -> NodeState:
     for stated in items(hardware["gpus"]):
         for _ in range(number(mapping(stated)["count"])):
             state.gpus.append(_gpu(name, len(state.gpus), text(mapping(stated)["model"])))
-    state.services = [Service(each, 800 + at) for at, each in enumerate(texts(hardware.get("services")))]
+    state.services = [
+        Service(service_name, 800 + at) for at, service_name in enumerate(texts(hardware.get("services")))
+    ]
     state.modules = texts(hardware.get("modules"))
     state.virtualization = text(hardware.get("virtualization")) or "none"
     refresh(state)
@@ -95,10 +97,10 @@ def make_node(name: str, hardware: Document) -> NodeState:
     return state
 
 
-def _gpu(node: str, index: int, model: str) -> Gpu:
+def _gpu(node: str, index: int, model: str) -> SimulatedGpu:
     board = find_board(model)
     identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/gpu/{index}")
-    return Gpu(board.catalog_name if board else model, f"GPU-{identity}", f"00000000:{7 + 8 * index:02X}:00.0")
+    return SimulatedGpu(board.catalog_name if board else model, f"GPU-{identity}", f"00000000:{7 + 8 * index:02X}:00.0")
 
 
 def _hardware(host: Host) -> Document:
@@ -165,7 +167,7 @@ def _fault(host: Host, detail: str, fix: str) -> Diagnostic:
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerLimits:
     """The default, which is the highest as well, and the lowest."""
 
     default: int
@@ -173,12 +175,14 @@ class Power:
 
 
 _POWER = {
-    "A30": Power(165_000, 100_000), "A100-PCIE": Power(300_000, 150_000), "A100": Power(400_000, 100_000),
-    "H100-PCIE": Power(350_000, 200_000), "H100": Power(700_000, 200_000), "H200": Power(700_000, 200_000),
+    "A30": PowerLimits(165_000, 100_000), "A100-PCIE": PowerLimits(300_000, 150_000),
+    "A100": PowerLimits(400_000, 100_000),
+    "H100-PCIE": PowerLimits(350_000, 200_000), "H100": PowerLimits(700_000, 200_000),
+    "H200": PowerLimits(700_000, 200_000),
 }  # fmt: skip
-_OTHERS = Power(1_000_000, 200_000)
+_OTHERS = PowerLimits(1_000_000, 200_000)
 
 
-def power_of(board: str) -> Power:
+def power_of(board: str) -> PowerLimits:
     """The limits of a board, by its name in the catalog."""
     return next((power for prefix, power in _POWER.items() if board.startswith(prefix)), _OTHERS)

@@ -14,7 +14,7 @@ from gpuplan.simulator.document import mapping, text
 from gpuplan.simulator.faults import Faults, faults_of
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.triton.model_files import NeverAnswers
-from gpuplan.simulator.triton.protocol import Answer, as_error
+from gpuplan.simulator.triton.protocol import TritonAnswer, as_error
 from gpuplan.simulator.world import SimulatedWorld
 from gpuplan.transport.delivery import deliver
 from gpuplan.transport.session import DEADLINES, Question
@@ -27,7 +27,7 @@ from gpuplan.types.value import Json, JsonObject
 if TYPE_CHECKING:
     import docker
 
-    from gpuplan.simulator.engine.http import Request, Response
+    from gpuplan.simulator.engine.http import EngineRequest, EngineResponse
 
 _QUESTIONS = ("ask", "blob.missing", "blob.begin", "lock.take", "lock.release")
 """Operations that change nothing of the node."""
@@ -61,9 +61,9 @@ class SimulatedSession:
     def ask(self, question: Question) -> Snapshot:
         """One round trip: everything the question names."""
         deadlines = {name: question.deadlines.get(name, DEADLINES.get(name, 15.0)) for name in question.probes}
-        found = self.agent("ask", probes=list(question.probes), plan=question.plan, deadlines=deadlines)
-        probes = {name: _probe(mapping(probe)) for name, probe in mapping(found["probes"]).items()}
-        return Snapshot(self.node, probes, text(found["asked_at"]), _seconds(found))
+        reply = self.agent("ask", probes=list(question.probes), plan=question.plan, deadlines=deadlines)
+        probes = {name: _probe(mapping(probe)) for name, probe in mapping(reply["probes"]).items()}
+        return Snapshot(self.node, probes, text(reply["asked_at"]), _seconds(reply))
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
@@ -103,7 +103,9 @@ class SimulatedSession:
         if self._client is not None:
             self._client.close()
 
-    def reached(self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None) -> Answer:
+    def reached(
+        self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None
+    ) -> TritonAnswer:
         """One HTTP request to a port of the node; `head` is the size of its JSON where binary tensors follow."""
         if self._broken:
             raise ConnectionResetError(104, "Connection reset by peer")
@@ -138,7 +140,7 @@ class SimulatedSession:
             raise Refused(self.node, operation, text(error["code"]), text(error["text"]))
         return cast("JsonObject", answer["ok"])
 
-    def _engine(self, request: Request) -> Response:
+    def _engine(self, request: EngineRequest) -> EngineResponse:
         self._check()
         with self._effect(_docker_operation(request)):
             response = self._world.docker_engine.answer(request)
@@ -175,7 +177,7 @@ class SimulatedSession:
             Diagnostic(
                 "The connection to the node was lost",
                 f"The agent ended or the connection broke{during}.",
-                "What the operation had done so far is unknown; run plan again to see how the node stands now.",
+                "It is unknown how far the operation got. Run `gpuplan plan` again to see the node's state.",
                 address=self.node,
             ),
             Exit.UNREAD,
@@ -191,7 +193,7 @@ class _Port(Target):
         self._port = port
         self._listener = session.listening(host, port)
 
-    def answer(self, method: str, path: str, body: bytes, head: int | None) -> Answer:
+    def answer(self, method: str, path: str, body: bytes, head: int | None) -> TritonAnswer:
         try:
             return self._session.reached(self._host, self._port, method, path, body, head)
         except Problem as problem:
@@ -202,7 +204,7 @@ class _Port(Target):
         return not closed and self._session.listening(self._host, self._port) == self._listener
 
 
-def _docker_operation(request: Request) -> str:
+def _docker_operation(request: EngineRequest) -> str:
     """`docker.create`, `docker.remove`, `docker.pull`, … as faults name them."""
     last = request.path.rpartition("/")[2]
     if request.method == "DELETE":

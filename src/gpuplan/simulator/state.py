@@ -16,7 +16,7 @@ Document = dict[str, object]
 
 
 @dataclass
-class Compute:
+class SimulatedComputeInstance:
     """One compute instance; its MIG device has the UUID."""
 
     id: int
@@ -26,18 +26,18 @@ class Compute:
 
 
 @dataclass
-class Instance:
+class SimulatedGpuInstance:
     """One GPU instance; start and size are memory slices."""
 
     id: int
     profile_id: int
     start: int
     size: int
-    computes: list[Compute] = field(default_factory=list)
+    computes: list[SimulatedComputeInstance] = field(default_factory=list)
 
 
 @dataclass
-class Gpu:
+class SimulatedGpu:
     """One GPU; `board` is its name in the catalog."""
 
     board: str
@@ -45,7 +45,7 @@ class Gpu:
     pci: str
     mig: bool = False
     pending: bool = False
-    instances: list[Instance] = field(default_factory=list)
+    instances: list[SimulatedGpuInstance] = field(default_factory=list)
     persistence: bool = True
     power_limit_mw: int = 0
     """0 = the board's default."""
@@ -64,7 +64,7 @@ class Service:
 
 
 @dataclass
-class Process:
+class SimulatedProcess:
     """A process on a GPU that no container of the node runs; tests and demos put it there."""
 
     pid: int
@@ -76,17 +76,17 @@ class Process:
 
 
 @dataclass
-class Listener:
+class SimulatedListener:
     """A process of the node that listens on a TCP port; tests and demos put it there."""
 
     pid: int
     name: str
     port: int
-    address: str = "0.0.0.0"  # noqa: S104 - told, not bound
+    address: str = "0.0.0.0"  # noqa: S104 - reported, not bound
 
 
 @dataclass
-class Image:
+class SimulatedImage:
     """One image of the engine."""
 
     id: str
@@ -120,7 +120,7 @@ class LogLine:
 
 @dataclass
 class Network:
-    """A network that somebody made on the node."""
+    """A user-defined network."""
 
     id: str
     name: str
@@ -130,7 +130,7 @@ class Network:
 
 
 @dataclass
-class Container:
+class SimulatedContainer:
     """One container. `config` and `host_config` are what inspect shows, defaults filled in."""
 
     id: str
@@ -187,14 +187,14 @@ class Execution:
 
 
 @dataclass
-class Version:
+class SimulatedModelVersion:
     """One version of a model in a server; `until` ends a state that passes by itself (UNLOADING)."""
 
     state: str
     reason: str = ""
     until: float | None = None
     inferences: int = 0
-    """Requests that were answered, each of a batch by itself."""
+    """Answered inferences; a batch of n counts n times."""
     executions: int = 0
     failures: int = 0
     last: int = 0
@@ -202,7 +202,7 @@ class Version:
 
 
 @dataclass
-class Region:
+class SimulatedMemoryRegion:
     """A region of a container's shared memory that a server has mapped."""
 
     key: str
@@ -211,13 +211,13 @@ class Region:
 
 
 @dataclass
-class Served:
+class SimulatedModel:
     """What a Triton server knows of one model."""
 
     modified: int
     """Newest modification time of the files that are loaded, nanoseconds; what serves and has not changed stays."""
     config: Document = field(default_factory=dict)
-    versions: dict[str, Version] = field(default_factory=dict)
+    versions: dict[str, SimulatedModelVersion] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     by_name: bool = True
     """It was loaded by its own name, not for an ensemble."""
@@ -230,7 +230,7 @@ class Served:
 
 
 @dataclass
-class Server:
+class SimulatedTriton:
     """A running Triton server."""
 
     repositories: list[str]
@@ -242,8 +242,8 @@ class Server:
     release: str = ""
     identity: str = "triton"
     backends: list[str] = field(default_factory=list)
-    models: dict[str, Served] = field(default_factory=dict)
-    regions: dict[str, Region] = field(default_factory=dict)
+    models: dict[str, SimulatedModel] = field(default_factory=dict)
+    regions: dict[str, SimulatedMemoryRegion] = field(default_factory=dict)
 
 
 @dataclass
@@ -259,22 +259,22 @@ class NodeState:
     format: int = FORMAT
     counter: int = 0
     """Source of every identity on the node, so that a demo gives the same UUIDs each time."""
-    gpus: list[Gpu] = field(default_factory=list)
-    processes: list[Process] = field(default_factory=list)
-    listeners: list[Listener] = field(default_factory=list)
+    gpus: list[SimulatedGpu] = field(default_factory=list)
+    processes: list[SimulatedProcess] = field(default_factory=list)
+    listeners: list[SimulatedListener] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     virtualization: str = "none"
     """As in a snapshot; a GPU that is passed through cannot be reset."""
     cdi: dict[str, list[str]] = field(default_factory=dict)
     """Path of a CDI specification → the device names that it lists."""
     modules: list[str] = field(default_factory=list)
-    """Kernel modules that are loaded beside the usual ones."""
-    images: list[Image] = field(default_factory=list)
+    """Loaded kernel modules besides the usual ones."""
+    images: list[SimulatedImage] = field(default_factory=list)
     networks: list[Network] = field(default_factory=list)
-    """Those that somebody made, beside the engine's own three."""
-    containers: dict[str, Container] = field(default_factory=dict)
+    """User-defined networks, besides the engine's own three."""
+    containers: dict[str, SimulatedContainer] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
-    servers: dict[str, Server] = field(default_factory=dict)
+    servers: dict[str, SimulatedTriton] = field(default_factory=dict)
 
     def count(self) -> int:
         """The next number of the counter."""
@@ -304,7 +304,7 @@ def ago(seconds: float) -> str:
     return f"{age} seconds" if age > 1 else "Less than a second"
 
 
-def board_of(gpu: Gpu) -> Board:
+def board_of(gpu: SimulatedGpu) -> Board:
     """The board of a GPU of the state, which was checked when the node was made."""
     board = find_board(gpu.board)
     if board is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuplan.simulator.document import text
-from gpuplan.simulator.state import FORMAT, Container, NodeState
+from gpuplan.simulator.state import FORMAT, NodeState, SimulatedContainer
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _Signature = tuple[int, int, int]
 
 
-class Store:
-    """The state of one simulated node. Readers get a value that nobody changes any more; writers take turns."""
+class StateStore:
+    """The state of one simulated node. Readers get a value that is not changed later; writers take turns."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -153,7 +153,7 @@ class Machine:
     name: str
     root: Path
 
-    def inside(self, container: Container, path: str) -> Path | None:
+    def inside(self, container: SimulatedContainer, path: str) -> Path | None:
         """The real file or directory behind a path inside the container; None where no mount of the node has it.
 
         The address of a bucket means the bucket.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpuplan.simulator.devices import UnknownDevice, processes, requested
 from gpuplan.simulator.document import text
-from gpuplan.simulator.state import Container, Document, Gpu, NodeState, Service, board_of
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.state import Document, NodeState, Service, SimulatedContainer, SimulatedGpu, board_of
+from gpuplan.simulator.store import StateStore
 
 # --- NVIDIA container toolkit: its programs, CDI specifications, and the device access it gives ---
 
@@ -40,7 +40,7 @@ def toolkit(state: NodeState) -> Document:
 
 
 def device_names(state: NodeState) -> list[str]:
-    """What `nvidia-ctk cdi generate` lists of the node as it stands: each device by its place and by its UUID."""
+    """What `nvidia-ctk cdi generate` lists: each device by its position and by its UUID."""
     names: list[str] = []
     for index, gpu in enumerate(state.gpus):
         uuids = [compute.uuid for instance in gpu.instances for compute in instance.computes] if gpu.mig else [gpu.uuid]
@@ -67,20 +67,20 @@ def unresolvable(state: NodeState, names: list[str]) -> list[str]:
     return [name for name in names if name not in listed]
 
 
-def device_access(state: NodeState, container: Container) -> Document:
+def device_access(state: NodeState, container: SimulatedContainer) -> Document:
     """What a running container may do with the device files that it was given."""
     nodes = _nodes(state, container)
     return {"nodes": nodes, "denied": list(nodes) if container.cut_off else []}
 
 
-def daemon_reload(store: Store) -> None:
+def daemon_reload(store: StateStore) -> None:
     """`systemctl daemon-reload` under the systemd cgroup driver: what the hook had allowed is allowed no more."""
     with store.write() as state:
         for container in state.containers.values():
             container.cut_off = container.running and bool(_nodes(state, container))
 
 
-def _nodes(state: NodeState, container: Container) -> list[str]:
+def _nodes(state: NodeState, container: SimulatedContainer) -> list[str]:
     try:
         devices = requested(state, container)
     except UnknownDevice:
@@ -92,7 +92,7 @@ def _nodes(state: NodeState, container: Container) -> list[str]:
 _REFUSED = "The following GPUs could not be reset:\n  GPU {}: {}\n"
 
 
-def run(store: Store, argv: Sequence[str]) -> tuple[int, str]:
+def run(store: StateStore, argv: Sequence[str]) -> tuple[int, str]:
     """Exit code and what it says.
 
     Raises:
@@ -118,7 +118,7 @@ def held(state: NodeState, index: int) -> bool:
     return any(one.device.gpu == index for one in processes(state)) or any(one.active for one in state.services)
 
 
-def reset(gpu: Gpu) -> None:
+def reset(gpu: SimulatedGpu) -> None:
     """What a reset leaves: the modes that pend, where the board keeps MIG mode at all; no slices, no settings."""
     gpu.instances.clear()
     gpu.mig = gpu.pending = gpu.pending and board_of(gpu).mode_survives_reboot
@@ -126,7 +126,7 @@ def reset(gpu: Gpu) -> None:
     gpu.power_limit_mw, gpu.compute_mode = 0, 0
 
 
-def _reset(store: Store, uuid: str) -> tuple[int, str]:
+def _reset(store: StateStore, uuid: str) -> tuple[int, str]:
     with store.write() as state:
         for index, gpu in enumerate(state.gpus):
             if gpu.uuid != uuid:
@@ -140,15 +140,15 @@ def _reset(store: Store, uuid: str) -> tuple[int, str]:
     return 6, "No devices were found\n"
 
 
-def _service(store: Store, verb: str, name: str) -> tuple[int, str]:
+def _service(store: StateStore, verb: str, name: str) -> tuple[int, str]:
     with store.write() as state:
-        found = next((one for one in state.services if one.name == name), None)
+        known_service = next((one for one in state.services if one.name == name), None)
         if verb == "is-active":
-            active = found is not None and found.active
+            active = known_service is not None and known_service.active
             return (0, "active\n") if active else (3, "inactive\n")
-        if found is None:
+        if known_service is None:
             return 5, f"Failed to {verb} {name}.service: Unit {name}.service not loaded.\n"
-        _turn(state, found, verb == "start")
+        _turn(state, known_service, verb == "start")
     return 0, ""
 
 

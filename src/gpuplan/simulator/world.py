@@ -14,13 +14,13 @@ from gpuplan.agent.world import World
 from gpuplan.simulator import tools
 from gpuplan.simulator.devices import processes
 from gpuplan.simulator.engine.create import network_of
-from gpuplan.simulator.engine.http import Request
+from gpuplan.simulator.engine.http import EngineRequest
 from gpuplan.simulator.engine.lifecycle import boot
-from gpuplan.simulator.engine.routes import KERNEL, Engine
+from gpuplan.simulator.engine.routes import KERNEL, SimulatedEngine
 from gpuplan.simulator.faults import Faults
 from gpuplan.simulator.nvml import SimulatedNvml
 from gpuplan.simulator.state import Document, NodeState, board_of
-from gpuplan.simulator.store import Machine, Store
+from gpuplan.simulator.store import Machine, StateStore
 from gpuplan.simulator.tools import device_access, refresh, toolkit
 from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.serve import Servers
@@ -28,7 +28,7 @@ from gpuplan.simulator.triton.serve import Servers
 # --- Listening ports: the engine's proxies, servers on the node's own network, and other programs ---
 
 _SSHD, _PROXY = 600, 700
-"""Process ids of what every node has, and nobody looks at."""
+"""Process ids of programs that every node runs."""
 
 
 def listening(state: NodeState) -> Iterator[Document]:
@@ -36,16 +36,16 @@ def listening(state: NodeState) -> Iterator[Document]:
     for container in state.containers.values():
         for port in container.ports:
             protocol = port.inside.partition("/")[2]
-            yield _told(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
+            yield _listener_document(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
         server = state.servers.get(container.id)
         if container.running and server is not None and network_of(container) == "host":
-            yield _told("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
-    yield _told("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - told, not bound
-    for stranger in state.listeners:
-        yield _told("tcp", stranger.address, stranger.port, stranger.pid, stranger.name, None)
+            yield _listener_document("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+    yield _listener_document("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - reported, not bound
+    for listener in state.listeners:
+        yield _listener_document("tcp", listener.address, listener.port, listener.pid, listener.name, None)
 
 
-def _told(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
+def _listener_document(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
     return {"protocol": protocol, "address": address, "port": port, "pid": pid, "name": name, "container": container}
 
 
@@ -56,14 +56,14 @@ _MODULES = ["br_netfilter", "bridge", "nvidia", "nvidia_modeset", "nvidia_uvm", 
 class SimulatedWorld(World):
     """One simulated node as the agent sees it; `closing` ends everything that hangs."""
 
-    def __init__(self, name: str, store: Store, faults: Faults, closing: threading.Event) -> None:
+    def __init__(self, name: str, store: StateStore, faults: Faults, closing: threading.Event) -> None:
         super().__init__(str(store.root))
         self._store = store
         self._name = name
         self._faults = faults
         self._closing = closing
         self._machine = Machine(name, store.root)
-        self.docker_engine = Engine(store, self._machine, closing)
+        self.docker_engine = SimulatedEngine(store, self._machine, closing)
         self.servers = Servers(store, self._machine)
 
     def nvml(self) -> Any:
@@ -79,7 +79,7 @@ class SimulatedWorld(World):
         if self._faults.docker == "refused":
             raise ConnectionRefusedError(111, "Connection refused")
         where, _, query = path.partition("?")
-        response = self.docker_engine.answer(Request(method, where, dict(parse_qsl(query))))
+        response = self.docker_engine.answer(EngineRequest(method, where, dict(parse_qsl(query))))
         return response.status, response.body
 
     def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
@@ -134,7 +134,7 @@ class SimulatedWorld(World):
         }
 
     def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
-        """What each container may do with the device files that it has."""
+        """Which device files each container has, and may open."""
         state = self._store.read()
         return {name: device_access(state, state.containers[name]) for name in pids if name in state.containers}
 
@@ -155,7 +155,7 @@ class SimulatedWorld(World):
             self._closing.wait()
 
 
-def reboot(store: Store, node: str) -> None:
+def reboot(store: StateStore, node: str) -> None:
     """Reboot the node: MIG instances go everywhere, MIG mode stays only where the board keeps it (Ampere), and the
     engine brings back the containers whose restart policy says so.
     """

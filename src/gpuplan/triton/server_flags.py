@@ -114,12 +114,12 @@ def _modes(stated: Mapping[str, Sequence[str]], release: TritonRelease | None) -
         why = "it is for explicit mode alone" + (", and this release loads everything instead" if old else "")
         yield FlagValueError("load-model", why, explicit, fatal=not old)
     if "*" in loads and release is not None and release.name < STAR:
-        why = f"* stands for all models from {STAR} on, and the image is {release.name}: nothing is loaded"
+        why = f"* means all models from {STAR} on, and the image is {release.name}: nothing is loaded"
         yield FlagValueError("load-model", why, "Name each model.", fatal=True)
     if "*" in loads and len(loads) > 1:
         names = ", ".join(name for name in loads if name != "*")
         yield FlagValueError(
-            "load-model", f"* must be the only one, and {names} stands beside it", "Keep one.", fatal=True
+            "load-model", f"* must be the only one, and {names} is given as well", "Keep one.", fatal=True
         )
 
 

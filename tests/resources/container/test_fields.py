@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply import ready
+from gpuplan.resources.container.apply import readiness
 from gpuplan.resources.container.describe import describe
 from gpuplan.resources.container.fields.conversion import IN_PLACE
 from gpuplan.resources.container.fields.field import Unstated
@@ -45,7 +45,7 @@ def node(request: pytest.FixtureRequest, name: str, tmp_path: Path, monkeypatch:
         yield request.getfixturevalue("real")
         return
     monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr(ready, "STEADY", 0.0)
+    monkeypatch.setattr(readiness, "STEADY", 0.0)
     hardware = {"gpus": [{"model": "A100-SXM4-80GB"}], "images": ["busybox:1.36"]}
     hardware |= {"engine": sample.engine} if sample.engine else {}
     session = connect(Host("n", Connection.SIMULATED, simulated=hardware))

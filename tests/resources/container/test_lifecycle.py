@@ -56,7 +56,7 @@ def test_one_that_does_not_stay_up_gives_the_old_one_back(bench: Bench) -> None:
     assert bench.compare(broken).changes[0].action is Action.REPLACE
 
 
-@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "step_aside"])
+@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "stop_previous"])
 def test_whatever_fails_brings_the_old_one_back(bench: Bench, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")

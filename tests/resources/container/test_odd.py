@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuplan.resources.container.conflicts import held_ports
 from gpuplan.resources.container.fields.conversion import observed_fields
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.read import read
-from gpuplan.resources.container.strangers import held_ports
 from gpuplan.resources.model import MODEL as MODELS
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Severity

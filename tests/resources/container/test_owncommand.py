@@ -9,7 +9,7 @@ import pytest
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.owncommand import is_managed
+from gpuplan.resources.container.server import is_managed
 from gpuplan.resources.container.spec import from_json
 from gpuplan.resources.repository import REPOSITORY as REPOSITORIES
 from gpuplan.types.inventory import Host

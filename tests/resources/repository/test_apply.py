@@ -11,7 +11,7 @@ import pytest
 
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.resources.repository import REPOSITORY
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.change import Change, Step
@@ -23,7 +23,7 @@ from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import JsonObject, as_object
-from tests.resources.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
+from tests.resources.repository.test_desired import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
 
 FILES: dict[str, Any] = {
     "m/config.pbtxt": PYTHON_CONFIG,
@@ -80,7 +80,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
 
 
 def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
-    desired, faults = spec(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
+    desired, faults = desired_repositories(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
     assert faults == []
     return desired
 

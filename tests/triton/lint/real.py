@@ -100,7 +100,7 @@ class RealTriton:
         return done.stdout + done.stderr
 
     def remove(self) -> None:
-        """Take it away."""
+        """Remove it."""
         self._lab.run(NODE, ["docker", "rm", "-f", "-v", self.name])
         shutil.rmtree(self.models, ignore_errors=True)
 

@@ -1,1 +1,1 @@
-"""Docker containers: what the plan states of them, compared field by field, and the images that they need."""
+"""Docker containers: compared field by field with the plan file, with the images and CDI specifications they need."""

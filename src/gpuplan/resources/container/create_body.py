@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuplan.resources.container.fields.conversion import create_fields
 from gpuplan.resources.container.fields.mounts import REPOSITORY
-from gpuplan.resources.container.replacing import stops_within
+from gpuplan.resources.container.replacement import stop_timeout
 from gpuplan.resources.container.spec import THEIRS, TRITON_PORT, ContainerSpec
 from gpuplan.resources.snapshot.labels import DIGEST, NAME, PLAN, TRITON
 from gpuplan.types.value import Json, JsonObject
@@ -32,7 +32,7 @@ def create_body(
     volumes = {path: source for path, source in spec.volumes.items() if path not in served}
     if spec.mounts_repository:
         volumes[REPOSITORY] = f"{repository}:ro"
-    parts = create_fields(replace(spec, volumes=volumes, stop_timeout=stops_within(spec)))
+    parts = create_fields(replace(spec, volumes=volumes, stop_timeout=stop_timeout(spec)))
     host, networking = parts["HostConfig"], parts["NetworkingConfig"]
     if served:
         host["Mounts"] = [_mount(target, source) for target, source in served.items()]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gpuplan.resources.container.differences import UNLABELLED, is_default, unconfined
 from gpuplan.resources.container.fields.conversion import below, image_fields, observed_fields
 from gpuplan.resources.container.fields.table import FIELDS
-from gpuplan.resources.container.images import find
-from gpuplan.resources.container.read import Image, Observed, unnamed_volumes
+from gpuplan.resources.container.images import find_image
+from gpuplan.resources.container.read import ObservedContainers, ObservedImage, unnamed_volumes
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec
 from gpuplan.resources.snapshot.devices import environment, requested
 from gpuplan.resources.snapshot.docker import Live
@@ -34,7 +34,7 @@ class Described:
     """What it has and a plan file cannot state; such settings are neither compared nor changed."""
 
 
-def describe(live: Live, observed: Observed, devices: Mapping[str, str], private: IsPrivate) -> Described:
+def describe(live: Live, observed: ObservedContainers, devices: Mapping[str, str], private: IsPrivate) -> Described:
     """Describe one container.
 
     `devices` are the plan file's names of GPUs and slices by UUID; `private` decides of a variable and its value
@@ -54,7 +54,7 @@ def describe(live: Live, observed: Observed, devices: Mapping[str, str], private
     return Described(live.name, stated, secrets, tuple(_not_described(live, image)))
 
 
-def _fields(live: Live, observed: Observed, image: Image | None) -> Iterator[tuple[str, Json]]:
+def _fields(live: Live, observed: ObservedContainers, image: ObservedImage | None) -> Iterator[tuple[str, Json]]:
     """Each field that is neither the image's nor the engine's default, as the plan file writes it."""
     fields = dict(observed_fields(live, observed.networks))
     given = dict(image_fields(image.config, ContainerSpec(image=""))) if image else {}
@@ -78,15 +78,15 @@ def _fields(live: Live, observed: Observed, image: Image | None) -> Iterator[tup
             yield name, field.write(parts)
 
 
-def _image_name(live: Live, observed: Observed) -> str:
+def _image_name(live: Live, observed: ObservedContainers) -> str:
     """The name that it was created by, if that still means its image; else another one, or the id."""
     image = observed.image(live.image_id)
     names = (live.image, *(image.tags if image else ()), *(image.digests if image else ()))
-    same = (name for name in names if (found := find(name, observed.images)) and found.id == live.image_id)
+    same = (name for name in names if (found := find_image(name, observed.images)) and found.id == live.image_id)
     return next(same, live.image_id)
 
 
-def _env(live: Live, image: Image | None, gpus: bool) -> Iterator[tuple[str, str]]:
+def _env(live: Live, image: ObservedImage | None, gpus: bool) -> Iterator[tuple[str, str]]:
     """What differs from the image, without what a container with GPUs is given anyway."""
     of_image = environment(image.config) if image else {}
     given = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID") if gpus else ()
@@ -104,7 +104,7 @@ def _escaped(value: Json) -> Json:
     return [_escaped(item) for item in value] if isinstance(value, Sequence) else value
 
 
-def _not_described(live: Live, image: Image | None) -> Iterator[str]:
+def _not_described(live: Live, image: ObservedImage | None) -> Iterator[str]:
     for key, words in _NOT_DESCRIBED.items():
         if live.host_config.get(key):
             yield words

@@ -15,10 +15,16 @@ from gpuplan.resources.container.fields.conversion import read_fields
 from gpuplan.resources.container.fields.field import Reading
 from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.fields.networking import clashes, host_ports
-from gpuplan.resources.container.imagespec import archived, image_of
-from gpuplan.resources.container.owncommand import objections_to_own
-from gpuplan.resources.container.replacing import drain, objections, readiness
-from gpuplan.resources.container.server import Fault, check, command_line, decides_completion, mounted
+from gpuplan.resources.container.images import archived_image, image_of
+from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
+from gpuplan.resources.container.server import (
+    FlagIssue,
+    check_flags,
+    command_line,
+    decides_completion,
+    own_command_issues,
+    repository_mounts,
+)
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec, EnvValue, from_json, to_json
 from gpuplan.secrets.references import is_secret
 from gpuplan.triton.releases import release_of
@@ -82,15 +88,15 @@ def _spec(stated: _Stated) -> ContainerSpec:
         **{**fields, **_of_model_server(stated, fields, image, completion[0])},
         image=image,
         archive=container.archive or "",
-        archived=archived(container, image, stated.plan.path, stated.report),
+        archived=archived_image(container, image, stated.plan.path, stated.report),
         platform=container.platform or "",
         pull=container.pull,
         gpus=container.gpus,
         env=_env(stated),
-        drain=drain(container),
+        drain=drain_seconds(container),
         start_first=container.update == "start-first",
         adopt=container.adopt,
-        ready=readiness(stated.plan, stated.host, stated.placed),
+        ready=readiness_of(stated.plan, stated.host, stated.placed),
         own=container.triton is not None and starts_itself(container.triton.repository),
         triton=container.triton is not None,
         configs_say_all=completion == (False, True),
@@ -108,7 +114,7 @@ def _check(stated: _Stated) -> None:
     if probe and not (_HTTP.fullmatch(probe) and int(probe.partition("/")[0]) in range(1, 65536)):
         detail, fix = f"{probe!r} is not PORT/PATH.", "Write 8080/health: a port inside the container, and a path."
         stated.report("ready.http", "Readiness probe is not valid", detail, fix)
-    for objection in objections(stated.plan, stated.placed):
+    for objection in replacement_issues(stated.plan, stated.placed):
         stated.report(objection.key, objection.summary, objection.detail, objection.fix, objection.severity)
 
 
@@ -136,10 +142,10 @@ def _of_model_server(
     if triton is None:
         return {}
     if starts_itself(triton.repository):
-        for objection in objections_to_own(triton, fields.get("command")):
+        for objection in own_command_issues(triton, fields.get("command")):
             stated.report(objection.key, objection.summary, objection.detail, objection.fix)
         return {}
-    given = mounted(triton.repository)
+    given = repository_mounts(triton.repository)
     for key in ("volumes", "tmpfs"):
         for place in (REPOSITORY, *given):
             if any(f"{path}/".startswith(f"{place}/") for path in fields.get(key, {})):
@@ -157,7 +163,7 @@ def _command(stated: _Stated, triton: Triton, image: str, completion: bool | Non
                 key, "Model server cannot have its own command", detail, "State flags under triton.flags instead."
             )
     release = release_of(image)
-    for fault in check(triton.flags, triton.cache, release):
+    for fault in check_flags(triton.flags, triton.cache, release):
         severity = Severity.ERROR if fault.fatal else Severity.WARNING
         summary = _about(fault)
         stated.report(f"triton.flags.{fault.flag}", summary, f"--{fault.flag}: {fault.why}.", fault.fix, severity)
@@ -193,7 +199,7 @@ def _lacks(stated: _Stated) -> str:
     return ""
 
 
-def _about(fault: Fault) -> str:
+def _about(fault: FlagIssue) -> str:
     if fault.fatal:
         return "Triton flag is not supported"
     return "Triton flag is deprecated" if "deprecated" in fault.why else "Triton flag has no effect"

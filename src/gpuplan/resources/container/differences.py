@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.access import access_lost
-from gpuplan.resources.container.bound import Bound, compare_devices
-from gpuplan.resources.container.condition import state
 from gpuplan.resources.container.fields.conversion import (
     Fields,
     desired_fields,
@@ -21,11 +18,13 @@ from gpuplan.resources.container.fields.conversion import (
 from gpuplan.resources.container.fields.field import Unstated
 from gpuplan.resources.container.fields.networking import own_names, primary_network
 from gpuplan.resources.container.fields.table import FIELDS
-from gpuplan.resources.container.read import Image, Observed, leftover
-from gpuplan.resources.container.seals import Verdict, verdicts, words
+from gpuplan.resources.container.gpu_access import access_lost, compare_state
+from gpuplan.resources.container.images import image_differs
+from gpuplan.resources.container.read import ObservedContainers, ObservedImage, is_leftover
+from gpuplan.resources.container.resolve import ResolvedDevices, compare_devices
+from gpuplan.resources.container.secret_digests import SecretState, secret_reasons, secret_states
 from gpuplan.resources.container.server import completion_flag
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec, EnvValue
-from gpuplan.resources.container.tags import image_differs
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts, whole
@@ -67,8 +66,8 @@ def differences(
     spec: ContainerSpec,
     before: Before | None,
     live: Live,
-    bound: Bound,
-    observed: Observed,
+    bound: ResolvedDevices,
+    observed: ObservedContainers,
     context: DiffContext,
 ) -> Differences:
     """Compare one container. Only what is stated now, or was when it was last applied, takes part."""
@@ -77,7 +76,7 @@ def differences(
     reasons: list[str] = []
     for change, why in (
         _name(live),
-        state(live),
+        compare_state(live),
         image_differs(spec, live, observed),
         compare_devices(bound, live, observed),
         access_lost(live, observed.denied, observed.toolkit.systemd) if bound.devices else (None, ()),
@@ -86,20 +85,20 @@ def differences(
         reasons.extend(why)
     fields.extend(_compare_fields(spec, before.spec if before else None, live, observed))
     reasons.extend(_completion(spec, live))
-    secrets = verdicts(spec.env, live, context.secrets, context.record.key)
+    secrets = secret_states(spec.env, live, context.secrets, context.record.key)
     env = sorted(compare_env(spec.env, before, live, image, secrets), key=lambda change: change.path)
     fields.extend(env)
     reasons.extend(_unstated_variables(env, spec))
     rotated = frozenset(f"env.{name}" for name, verdict in secrets.items() if verdict.rotated)
-    return Differences(tuple(fields), (*reasons, *words(secrets)), rotated)
+    return Differences(tuple(fields), (*reasons, *secret_reasons(secrets)), rotated)
 
 
 def compare_env(
     desired: Mapping[str, EnvValue],
     before: Before | None,
     live: Live,
-    image: Image | None,
-    secrets: Mapping[str, Verdict],
+    image: ObservedImage | None,
+    secrets: Mapping[str, SecretState],
 ) -> Iterator[FieldChange]:
     """The differing variables. Those of the image are desired unless the plan file states another value.
 
@@ -130,7 +129,7 @@ def desired_env(desired: Mapping[str, EnvValue]) -> Iterator[FieldChange]:
         yield FieldChange(f"env.{name}", None, None if secret else str(value), sensitive=secret)
 
 
-def is_default(path: str, fields: Fields, live: Live, observed: Observed) -> bool:
+def is_default(path: str, fields: Fields, live: Live, observed: ObservedContainers) -> bool:
     """True if a container has this of a field because nothing was stated: the engine gives it by itself."""
     name, value, engine = path.partition(".")[0], fields[path], observed.engine
     if value in FIELDS[name].empty:
@@ -160,12 +159,12 @@ def _unstated_variables(env: Sequence[FieldChange], spec: ContainerSpec) -> Iter
 def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
     if live.name == live.role:
         return None, ()
-    why = "a replacement was interrupted" if leftover(live) else "it was renamed"
+    why = "a replacement was interrupted" if is_leftover(live) else "it was renamed"
     return FieldChange("name", live.name, live.role), (why,)
 
 
 def _compare_fields(
-    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: Observed
+    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: ObservedContainers
 ) -> Iterator[FieldChange]:
     image = observed.image(live.image_id)
     given = image_fields(image.config, spec) if image else {}
@@ -209,7 +208,7 @@ def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
     return (f"it runs with {off[0]}, and {spec.config_lacks}; complete the config to keep the container",)
 
 
-def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observed) -> Fields:
+def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: ObservedContainers) -> Fields:
     """The fields of a container, without what is compared as another field and what the engine adds by itself.
 
     The network that a container was created on is one of its networks; and a container in a namespace of the node, or a

@@ -4,13 +4,14 @@ A difference is never more than this: a file on the node has another content tha
 """
 
 from gpuplan.resources.kind import Kind
-from gpuplan.resources.repository.apply import apply_step
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.repository.apply import apply_step, foresee
+from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
-from gpuplan.resources.repository.space import foresee
-from gpuplan.resources.repository.wanted import with_former
+from gpuplan.resources.repository.spec import with_former
 
-REPOSITORY = Kind("repository", ("repository",), spec, read, diff, apply_step, foresee=foresee, went_back=with_former)
+REPOSITORY = Kind(
+    "repository", ("repository",), desired_repositories, read, diff, apply_step, foresee=foresee, went_back=with_former
+)
 
 __all__ = ["ROOM"]

@@ -6,18 +6,102 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from gpuplan.resources.kind import ApplyContext, Memory
-from gpuplan.resources.repository.read import Observed, read
-from gpuplan.resources.repository.space import Need, no_room, require_room, room
-from gpuplan.resources.repository.wanted import WantedFile, WantedModel, wanted_model
+from gpuplan.resources.repository.read import ObservedRepositories, read
+from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, wanted_model
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.content import Content
 from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
+from gpuplan.types.value import as_object
+
+# Looks whether a node has room for the model files that are to be brought, before anything is sent.
+
+BLOCK = 4096
+"""Bytes that a file takes at least; what ext4 and XFS give out."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What files take on a disk."""
+
+    bytes: int
+    inodes: int
+
+
+def foresee(steps: Sequence[Step], context: ApplyContext) -> None:
+    """Before the first step of a node: is there room for what all of them bring?
+
+    What they take away makes none: it serves until the new files are there, and goes last.
+
+    Raises:
+        Problem: there is not.
+    """
+    switches = [step for step in steps if step.verb is Verb.UPDATE]
+    if not switches:
+        return
+    need, free = _need(switches, context), room(context)
+    if free is not None and _exceeds(need, free):
+        raise Problem(no_room(context.node, need, free, goes=len(switches) < len(steps)))
+
+
+def require_room(step: Step, context: ApplyContext) -> None:
+    """The same for one step, at its time; raises Problem."""
+    need, free = _need([step], context), room(context)
+    if free is not None and _exceeds(need, free):
+        raise Problem(no_room(str(step.address), need, free))
+
+
+def room(context: ApplyContext) -> Need | None:
+    """What is free where the node keeps model files; None where it does not say."""
+    probe = context.look("host").probe("host")
+    if probe.error is not None:
+        return None
+    disk = as_object(as_object(probe.value).get("disk") or {})
+    free, inodes = disk.get("free"), disk.get("inodes")
+    if not isinstance(free, int):
+        return None
+    return Need(free, inodes if isinstance(inodes, int) else 1 << 62)
+
+
+def no_room(address: str, need: Need, free: Need | None, *, goes: bool = False) -> Diagnostic:
+    """The node's disk is too small; `goes` where something would be taken away afterwards."""
+    where = "where the node keeps them (/var/lib/gpuplan)"
+    if free is not None and free.bytes >= need.bytes and free.inodes < need.inodes:
+        detail = f"{need.inodes:,} files and directories are to be made, and {free.inodes:,} inodes are free {where}."
+    else:
+        have = "an unknown number of" if free is None else f"{free.bytes:,}"
+        detail = f"{need.bytes:,} bytes are to be brought, and {have} bytes are free {where}."
+    fix = "Make room on the node, or take models away from it."
+    if goes:
+        fix += " What is taken away goes only once the new files are there: apply that alone first."
+    return Diagnostic("The node has no room for the model files", detail, fix, address=address)
+
+
+def _need(switches: Sequence[Step], context: ApplyContext) -> Need:
+    """What is not there yet of all files, each content once, and the directories of each model."""
+    models = [wanted_model(step.arguments) for step in switches]
+    files: dict[str, RepositoryFile] = {
+        file.sha256: file for model in models for file in model.files.values() if file.sha256
+    }
+    missing = context.missing(list(files))
+    directories = sum(len({str(PurePosixPath(path).parent) for path in model.files}) + 2 for model in models)
+    taken = sum(_blocks(files[digest].size - arrived) for digest, arrived in missing.items())
+    return Need(taken, len(missing) + directories)
+
+
+def _blocks(size: int) -> int:
+    return -(-max(0, size) // BLOCK) * BLOCK
+
+
+def _exceeds(need: Need, free: Need) -> bool:
+    return need.bytes > free.bytes or need.inodes > free.inodes
 
 
 class Progress:
@@ -83,7 +167,7 @@ def _remove(step: Step, context: ApplyContext, container: str, model: object) ->
         _require(model not in found.get(container, {}), step, f"the files of {model} are still there")
 
 
-def _bring(step: Step, context: ApplyContext, wanted: WantedModel) -> None:
+def _bring(step: Step, context: ApplyContext, wanted: ModelFiles) -> None:
     """Send each content that the node does not have; two files of one content are sent once."""
     by_digest = {file.sha256: file for file in wanted.files.values() if file.sha256}
     missing = context.missing(list(by_digest))
@@ -109,7 +193,7 @@ def _bring(step: Step, context: ApplyContext, wanted: WantedModel) -> None:
 
 
 @contextmanager
-def _opened(step: Step, context: ApplyContext, file: WantedFile) -> Iterator[BinaryIO]:
+def _opened(step: Step, context: ApplyContext, file: RepositoryFile) -> Iterator[BinaryIO]:
     """The content of a file; raises Problem where it has another size than was planned."""
     if file.text is not None:
         yield io.BytesIO(file.text.encode("utf-8"))
@@ -121,7 +205,7 @@ def _opened(step: Step, context: ApplyContext, file: WantedFile) -> Iterator[Bin
         yield content
 
 
-def _digest(step: Step, context: ApplyContext, file: WantedFile) -> str:
+def _digest(step: Step, context: ApplyContext, file: RepositoryFile) -> str:
     with _opened(step, context, file) as content:
         found = hashlib.sha256()
         for piece in iter(lambda: content.read(1 << 20), b""):
@@ -129,7 +213,7 @@ def _digest(step: Step, context: ApplyContext, file: WantedFile) -> str:
         return found.hexdigest()
 
 
-def _look(context: ApplyContext) -> Observed:
+def _look(context: ApplyContext) -> ObservedRepositories:
     observed = read(context.look("repository"))
     if observed.error is not None:
         detail = f"What was done could not be verified: {observed.error.text} ({observed.error.code})."
@@ -144,7 +228,7 @@ def _require(so: bool, step: Step, otherwise: str) -> None:
         raise Problem(Diagnostic("A step had no effect", detail, fix, address=str(step.address)))
 
 
-def _changed(step: Step, file: WantedFile) -> Diagnostic:
+def _changed(step: Step, file: RepositoryFile) -> Diagnostic:
     return Diagnostic(
         "A source file changed since the plan",
         f"{file.origin or 'a rendered file'} no longer has the content that was planned (SHA-256 {file.sha256[:12]}).",

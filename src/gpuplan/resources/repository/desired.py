@@ -18,7 +18,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
 
-def spec(plan: PlanFile, host: Host) -> Told:
+def desired_repositories(plan: PlanFile, host: Host) -> Told:
     """One repository for each container with a `triton:` section, be it without models."""
     desired: list[Desired] = []
     faults: list[Diagnostic] = []

@@ -3,23 +3,149 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from difflib import SequenceMatcher
 
-from gpuplan.resources.repository.fields import differences
-from gpuplan.resources.repository.read import FoundFile, Observed
-from gpuplan.resources.repository.steps import prepare, remove, remove_all, summary, switch
-from gpuplan.resources.repository.wanted import CONFIG, WantedFile, WantedModel, wanted_models
+from gpuplan.resources.repository.read import ObservedFile, ObservedRepositories
+from gpuplan.resources.repository.spec import (
+    CONFIG,
+    ModelFiles,
+    RepositoryFile,
+    prepare,
+    remove,
+    remove_all,
+    summary,
+    switch,
+    wanted_models,
+)
+from gpuplan.resources.snapshot.labels import CONTENT
+from gpuplan.triton import model_config
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
-from gpuplan.types.value import Json, JsonObject, digest
+from gpuplan.types.value import Json, JsonObject, as_object, canonical, digest
 
-Files = Mapping[str, FoundFile]
+# Tells the difference of one model's directory: file by file, and a config.pbtxt field by field.
+
+SHORT = 12
+"""Hexadecimal digits of a hash that are shown."""
+EMPTY = "an empty directory"
 
 
-def diff(desired: Sequence[Desired], observed: Observed, context: DiffContext) -> Comparison:
+def differences(
+    model: str, wanted: ModelFiles, found: Mapping[str, ObservedFile], recorded_config: RepositoryFile | None
+) -> tuple[FieldChange, ...]:
+    """What differs between the wanted and the found files of a model; empty where nothing does.
+
+    `recorded_config` is the config.pbtxt that was applied last: where the node still has it, its text is known.
+    """
+    changes: list[FieldChange] = []
+    for path in sorted({*wanted.files, *found}):
+        here, there = wanted.files.get(path), found.get(path)
+        if not _same(here, there):
+            told = _config_fields(model, here, there, recorded_config) if path == CONFIG else None
+            changes.extend([_file_change(model, path, here, there)] if told is None else told)
+    if not changes and not _same(wanted.files.get(CONFIG), found.get(CONFIG)):
+        changes.append(_file_change(model, CONFIG, wanted.files.get(CONFIG), found.get(CONFIG)))
+    return tuple(changes)
+
+
+def _same(wanted: RepositoryFile | None, found: ObservedFile | None) -> bool:
+    return (wanted and wanted.sha256) == (found and found.sha256) and not (found and (found.odd or found.link))
+
+
+def _file_change(model: str, path: str, wanted: RepositoryFile | None, found: ObservedFile | None) -> FieldChange:
+    after = None if wanted is None else wanted.sha256[:SHORT] or EMPTY
+    return FieldChange(f"models.{model}.files[{path}]", _before(found), after)
+
+
+def _before(found: ObservedFile | None) -> str | None:
+    if found is None:
+        return None
+    if found.link is not None:
+        return f"link to {found.link}"
+    return f"a {found.odd}" if found.odd else found.sha256[:SHORT] or EMPTY
+
+
+def _config_fields(
+    model: str, wanted: RepositoryFile | None, found: ObservedFile | None, recorded: RepositoryFile | None
+) -> tuple[FieldChange, ...] | None:
+    """The config's differences by field, none where only our mark differs; None where they cannot be told so."""
+    before = None if found is None else found.text
+    if before is None and found is not None and recorded is not None and recorded.sha256 == found.sha256:
+        before = recorded.text
+    if wanted is None or wanted.text is None or before is None:
+        return None
+    try:
+        (old, old_mark), (new, new_mark) = _split(before), _split(wanted.text)
+    except model_config.ConfigSyntaxError:
+        return None
+    if old == new and old_mark == new_mark:
+        return None
+    return tuple(FieldChange(f"models.{model}.config.{path}", was, will) for path, was, will in _walk("", old, new))
+
+
+def _split(text: str) -> tuple[JsonObject, Json]:
+    """A config without our mark, and the mark."""
+    config = dict(model_config.to_json(model_config.parse(text)))
+    parameters = dict(as_object(config.pop("parameters", {})))
+    mark = parameters.pop(CONTENT, None)
+    return ({**config, "parameters": parameters} if parameters else config), mark
+
+
+def _walk(path: str, old: Json, new: Json) -> Iterator[tuple[str, Json, Json]]:
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _walk(f"{path}.{key}" if path else key, old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and _of_messages(old, new):
+        yield from _by_name(path, old, new) if _named(old) and _named(new) else _by_place(path, old, new)
+    else:
+        yield path, old, new
+
+
+def _of_messages(old: Sequence[Json], new: Sequence[Json]) -> bool:
+    """True for two lists that can be told item by item; a list of plain values is told as a whole."""
+    return bool(old and new) and all(isinstance(item, Mapping) for item in (*old, *new))
+
+
+def _named(items: Sequence[Json]) -> bool:
+    """True where each item has a name of its own, as tensors have."""
+    names = [as_object(item).get("name") for item in items]
+    return all(names) and len(set(map(str, names))) == len(names)
+
+
+def _by_name(path: str, old: Sequence[Json], new: Sequence[Json]) -> Iterator[tuple[str, Json, Json]]:
+    """Item by item, whatever their order; where nothing but the order differs, the order."""
+    before, after = ({str(as_object(item)["name"]): item for item in items} for items in (old, new))
+    told = [
+        change
+        for name in dict.fromkeys((*before, *after))
+        for change in _walk(f"{path}[{name}]", before.get(name), after.get(name))
+    ]
+    yield from told or [(path, list(before), list(after))]
+
+
+def _by_place(path: str, old: Sequence[Json], new: Sequence[Json]) -> Iterator[tuple[str, Json, Json]]:
+    """Items that stayed are passed over; of the others each has the number that it had, or that it will have."""
+    matcher = SequenceMatcher(
+        None, [canonical(item) for item in old], [canonical(item) for item in new], autojunk=False
+    )
+    for _, start, end, first, last in (each for each in matcher.get_opcodes() if each[0] != "equal"):
+        pairs = min(end - start, last - first)
+        for number in range(pairs):
+            yield from _walk(f"{path}[{first + number}]", old[start + number], new[first + number])
+        yield from ((f"{path}[{number}]", old[number], None) for number in range(start + pairs, end))
+        yield from ((f"{path}[{number}]", None, new[number]) for number in range(first + pairs, last))
+
+
+Files = Mapping[str, ObservedFile]
+
+
+def diff(desired: Sequence[Desired], observed: ObservedRepositories, context: DiffContext) -> Comparison:
     """Every wanted repository, and every one of this plan file that is no longer wanted."""
     if observed.error is not None:
         known = {each.address for each in desired} | set(_recorded(context.record))
@@ -57,7 +183,7 @@ def _created(desired: Desired) -> Change:
 
 
 def _updated(
-    desired: Desired, found: Mapping[str, Files], unread: set[str], configs: Mapping[str, WantedFile]
+    desired: Desired, found: Mapping[str, Files], unread: set[str], configs: Mapping[str, RepositoryFile]
 ) -> Change | None:
     """What differs. Of a model that could not be read nothing is known; one that is not wanted goes all the same."""
     address = desired.address
@@ -87,7 +213,7 @@ def _updated(
     )
 
 
-def _told(name: str, model: WantedModel, found: Files | None, config: WantedFile | None) -> tuple[FieldChange, ...]:
+def _told(name: str, model: ModelFiles, found: Files | None, config: RepositoryFile | None) -> tuple[FieldChange, ...]:
     if found is None:
         return (FieldChange(f"models.{name}", None, summary(model)),)
     return differences(name, model, found, config)
@@ -110,7 +236,7 @@ def _touched(address: Address, names: Iterable[str]) -> Mapping[Address, str]:
 
 
 def _reasons(
-    wanted: Mapping[str, WantedModel], found: Mapping[str, Files], touched: Iterable[str], configured: Set[str]
+    wanted: Mapping[str, ModelFiles], found: Mapping[str, Files], touched: Iterable[str], configured: Set[str]
 ) -> Iterator[str]:
     """Why each model that is `touched` is; of those that are `configured` nothing differs but the config."""
     for name in touched:
@@ -132,19 +258,21 @@ def _recorded(record: Record) -> tuple[Address, ...]:
     return tuple(address for address in record.resources if address.kind == "repository")
 
 
-def _recorded_configs(record: Record, address: Address) -> Mapping[str, WantedFile]:
+def _recorded_configs(record: Record, address: Address) -> Mapping[str, RepositoryFile]:
     """The config.pbtxt of each model as last applied."""
     recorded = record.resources.get(address)
     models = wanted_models(recorded.spec) if recorded else {}
     return {name: model.files[CONFIG] for name, model in models.items() if CONFIG in model.files}
 
 
-def _rests_on(desired: Sequence[Desired], observed: Observed, context: DiffContext) -> Mapping[Address, str]:
+def _rests_on(
+    desired: Sequence[Desired], observed: ObservedRepositories, context: DiffContext
+) -> Mapping[Address, str]:
     names = sorted({each.address.name for each in desired} | set(observed.repositories))
     return {Address(context.node, "repository", name): digest(_contents(observed, name)) for name in names}
 
 
-def _contents(observed: Observed, name: str) -> JsonObject | None:
+def _contents(observed: ObservedRepositories, name: str) -> JsonObject | None:
     models = observed.repositories.get(name)
     if models is None:
         return None

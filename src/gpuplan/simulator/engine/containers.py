@@ -6,32 +6,30 @@ import hashlib
 import re
 from functools import partial
 
-from gpuplan.simulator.document import mapping, number, texts
+from gpuplan.simulator.document import mapping, number, text, texts
 from gpuplan.simulator.engine import lifecycle
-from gpuplan.simulator.engine.create import NAME, check_resources, claim, create
-from gpuplan.simulator.engine.defaults import updated
+from gpuplan.simulator.engine.create import NAME, claim, create
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
-    Request,
-    Response,
+    EngineRequest,
+    EngineResponse,
     Route,
     answer,
     changing,
     frame,
     nothing,
     reading,
-    release_of,
     route,
 )
 from gpuplan.simulator.engine.inspect import inspect, listed
 from gpuplan.simulator.engine.lookup import containers as filtered
 from gpuplan.simulator.engine.lookup import find_container, image_by_id
 from gpuplan.simulator.engine.programs import ON_MEMORY, on_memory
-from gpuplan.simulator.state import Container, Document, Execution, NodeState, stamp
+from gpuplan.simulator.state import Document, Execution, NodeState, SimulatedContainer, stamp
 
 
-def logs(container: Container, request: Request) -> Response:
+def logs(container: SimulatedContainer, request: EngineRequest) -> EngineResponse:
     """The lines that the request asks for, multiplexed unless the container has a terminal."""
     wanted = [channel for channel, name in ((1, "stdout"), (2, "stderr")) if request.flag(name)]
     if not wanted:
@@ -45,9 +43,11 @@ def logs(container: Container, request: Request) -> Response:
         (line.stream, f"{stamp(line.at)} {line.text}" if request.flag("timestamps") else line.text) for line in lines
     ]
     if container.config.get("Tty"):
-        return Response(body="".join(f"{text}\r\n" for _, text in shown).encode(), kind="application/octet-stream")
+        return EngineResponse(
+            body="".join(f"{text}\r\n" for _, text in shown).encode(), kind="application/octet-stream"
+        )
     body = b"".join(frame(channel, f"{text}\n") for channel, text in shown)
-    return Response(body=body, kind="application/vnd.docker.multiplexed-stream")
+    return EngineResponse(body=body, kind="application/vnd.docker.multiplexed-stream")
 
 
 # --- docker exec: shells exit with the code they are given, every other known command succeeds silently ---
@@ -57,7 +57,7 @@ _NOT_FOUND = 126
 _NO_DRIVER = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory\n"
 
 
-def new_execution(state: NodeState, container: Container, body: Document) -> Execution:
+def new_execution(state: NodeState, container: SimulatedContainer, body: Document) -> Execution:
     """A new exec in a running container."""
     if not container.running:
         raise EngineError(409, f"Container {container.id} is not running")
@@ -90,8 +90,8 @@ def start_execution(state: NodeState, execution: Execution, given: bytes = b"") 
     if program == "python3" and "libcuda" in script:
         execution.exit_code = 1
         return frame(2, _NO_DRIVER)
-    told = _EXIT.search(script)
-    execution.exit_code = int(told[1]) if told else int(program == "false")
+    exit_match = _EXIT.search(script)
+    execution.exit_code = int(exit_match[1]) if exit_match else int(program == "false")
     return frame(1, f"{' '.join(execution.command[1:])}\n") if program == "echo" else b""
 
 
@@ -137,23 +137,20 @@ _TURN = 0.02
 _SWAP = "Memory limit should be smaller than already set memoryswap limit, update the memoryswap at the same time"
 
 
-def _create(daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
-    body = request.json()
-    if release_of(state.hardware).asked(request.path) < (1, 43):
-        mapping(body.get("HostConfig")).pop("Annotations", None)
-    container = create(state, daemon.machine, request.query.get("name", ""), body)
+def _create(daemon: Daemon, state: NodeState, request: EngineRequest, _name: str) -> EngineResponse:
+    container = create(state, daemon.machine, request.query.get("name", ""), request.json())
     return answer({"Id": container.id, "Warnings": []}, 201)
 
 
-def _start(daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _start(daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if container.running:
         return nothing(304)
     container.restarts = 0
-    return _told(lifecycle.start(state, container, daemon.machine))
+    return _start_result(lifecycle.start(state, container, daemon.machine))
 
 
-def _stop(daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _stop(daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if not container.running and container.status != "restarting":
         return nothing(304)
@@ -161,15 +158,15 @@ def _stop(daemon: Daemon, state: NodeState, _request: Request, name: str) -> Res
     return nothing()
 
 
-def _restart(daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _restart(daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if container.running:
         lifecycle.stop(state, container, daemon.machine)
     container.restarts = 0
-    return _told(lifecycle.start(state, container, daemon.machine))
+    return _start_result(lifecycle.start(state, container, daemon.machine))
 
 
-def _told(refusal: str) -> Response:
+def _start_result(refusal: str) -> EngineResponse:
     """A refused start is written into the container's state, and so it must not undo the change."""
     if not refusal:
         return nothing()
@@ -177,7 +174,7 @@ def _told(refusal: str) -> Response:
     return answer({"message": message}, int(status))
 
 
-def _kill(daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _kill(daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if not container.running:
         raise EngineError(409, f"Cannot kill container: {name}: Container {container.id} is not running")
@@ -189,7 +186,7 @@ def _kill(daemon: Daemon, state: NodeState, request: Request, name: str) -> Resp
     return nothing()
 
 
-def _pause(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _pause(_daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if container.status != "running":
         why = "already paused" if container.status == "paused" else "not running"
@@ -198,7 +195,7 @@ def _pause(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> R
     return nothing()
 
 
-def _unpause(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _unpause(_daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if container.status != "paused":
         raise EngineError(500, f"Container {container.id} is not paused")
@@ -206,7 +203,7 @@ def _unpause(_daemon: Daemon, state: NodeState, _request: Request, name: str) ->
     return nothing()
 
 
-def _rename(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _rename(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     container, wanted = find_container(state, name), request.query.get("name", "").removeprefix("/")
     if not NAME.match(wanted):
         words = f"Invalid container name (/{wanted}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
@@ -218,7 +215,7 @@ def _rename(_daemon: Daemon, state: NodeState, request: Request, name: str) -> R
     return nothing()
 
 
-def _remove(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _remove(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     container = find_container(state, name)
     if (container.running or container.status == "restarting") and not request.flag("force"):
         kind = "paused" if container.status == "paused" else container.status
@@ -232,21 +229,23 @@ def _remove(_daemon: Daemon, state: NodeState, request: Request, name: str) -> R
     return nothing()
 
 
-def _update(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _update(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     container, stated = find_container(state, name), request.json()
     held, wanted = number(container.host_config["MemorySwap"]), number(stated.get("Memory"))
-    if wanted > held and not stated.get("MemorySwap"):
+    if wanted > held >= 0 and not stated.get("MemorySwap"):
         raise EngineError(409, f"Cannot update container {container.id}: {_SWAP}")
-    for key, told in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
+    for key, option in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
         if number(stated.get("NanoCpus")) > 0 and number(container.host_config.get(key)) > 0:
-            why = f"Conflicting options: Nano CPUs cannot be updated as {told} has already been set"
+            why = f"Conflicting options: Nano CPUs cannot be updated as {option} has already been set"
             raise EngineError(409, f"Cannot update container {container.id}: {why}")
-    check_resources(stated)
-    container.host_config = updated(container.host_config, stated)
+    container.host_config.update({key: value for key, value in stated.items() if key != "RestartPolicy"})
+    if policy := mapping(stated.get("RestartPolicy")):
+        full = {"Name": text(policy.get("Name")), "MaximumRetryCount": number(policy.get("MaximumRetryCount"))}
+        container.host_config["RestartPolicy"] = full
     return answer({"Warnings": None})
 
 
-def _wait(daemon: Daemon, _request: Request, name: str) -> Response:
+def _wait(daemon: Daemon, _request: EngineRequest, name: str) -> EngineResponse:
     """Answers when the container has ended."""
     identity = find_container(daemon.store.read(), name).id
     while True:
@@ -262,16 +261,16 @@ def _wait(daemon: Daemon, _request: Request, name: str) -> Response:
                 lifecycle.tick(state, daemon.machine)
 
 
-def _exec_create(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _exec_create(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     return answer({"Id": new_execution(state, find_container(state, name), request.json()).id}, 201)
 
 
-def _exec_start(daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _exec_start(daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     execution = find_execution(state, name)
     if size := awaited(execution):
-        return Response(frames=b"", awaited=size, then=partial(_started, daemon, name))
+        return EngineResponse(frames=b"", awaited=size, then=partial(_started, daemon, name))
     output = start_execution(state, execution)
-    return nothing(200) if mapping(request.json()).get("Detach") else Response(frames=output)
+    return nothing(200) if mapping(request.json()).get("Detach") else EngineResponse(frames=output)
 
 
 def _started(daemon: Daemon, name: str, given: bytes) -> bytes:
@@ -280,24 +279,24 @@ def _started(daemon: Daemon, name: str, given: bytes) -> bytes:
         return start_execution(state, find_execution(state, name), given)
 
 
-def _stats(state: NodeState, _request: Request, name: str) -> object:
+def _stats(state: NodeState, _request: EngineRequest, name: str) -> object:
     container = find_container(state, name)
     return {"id": container.id, "name": f"/{container.name}", "cpu_stats": {}, "memory_stats": {}, "networks": {}}
 
 
-def _list(state: NodeState, request: Request, _name: str) -> object:
+def _list(state: NodeState, request: EngineRequest, _name: str) -> object:
     return [listed(state, one) for one in filtered(state, request)]
 
 
-def _inspect(state: NodeState, _request: Request, name: str) -> object:
+def _inspect(state: NodeState, _request: EngineRequest, name: str) -> object:
     return inspect(state, find_container(state, name))
 
 
-def _logs(daemon: Daemon, request: Request, name: str) -> Response:
+def _logs(daemon: Daemon, request: EngineRequest, name: str) -> EngineResponse:
     return logs(find_container(daemon.store.read(), name), request)
 
 
-def _exec_inspect(state: NodeState, _request: Request, name: str) -> object:
+def _exec_inspect(state: NodeState, _request: EngineRequest, name: str) -> object:
     return inspect_execution(find_execution(state, name))
 
 

@@ -10,7 +10,7 @@ from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.defaults import config, host_config
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import find_image, own_networks
-from gpuplan.simulator.state import Container, Document, Image, NodeState
+from gpuplan.simulator.state import Document, NodeState, SimulatedContainer, SimulatedImage
 from gpuplan.simulator.store import Machine
 
 NAME = re.compile(r"^/?[a-zA-Z0-9][a-zA-Z0-9_.-]+$")
@@ -27,7 +27,7 @@ _CAPABILITIES = frozenset(
 )
 
 
-def create(state: NodeState, machine: Machine, name: str, body: Document) -> Container:
+def create(state: NodeState, machine: Machine, name: str, body: Document) -> SimulatedContainer:
     """The new container, which does not run yet.
 
     Raises:
@@ -46,7 +46,7 @@ def create(state: NodeState, machine: Machine, name: str, body: Document) -> Con
     chosen = name.removeprefix("/") or f"quiet_{identity[:8]}"
     claim(state, chosen)
     host = host_config(stated)
-    container = Container(
+    container = SimulatedContainer(
         id=identity,
         name=chosen,
         created=time.time(),
@@ -62,12 +62,12 @@ def create(state: NodeState, machine: Machine, name: str, body: Document) -> Con
     return container
 
 
-def argv(container: Container) -> list[str]:
+def argv(container: SimulatedContainer) -> list[str]:
     """Entrypoint and command together."""
     return texts(container.config.get("Entrypoint")) + texts(container.config.get("Cmd"))
 
 
-def network_of(container: Container) -> str:
+def network_of(container: SimulatedContainer) -> str:
     """Name of the network it is on."""
     mode = text(container.host_config.get("NetworkMode"))
     return "bridge" if mode in ("default", "") else mode
@@ -84,7 +84,7 @@ def claim(state: NodeState, name: str, prefix: str = "") -> None:
             )
 
 
-def exposed(container: Container, image: Image | None) -> list[str]:
+def exposed(container: SimulatedContainer, image: SimulatedImage | None) -> list[str]:
     """Ports inside the container that are exposed or published, such as ``8000/tcp``."""
     bound = mapping(container.host_config.get("PortBindings"))
     declared = mapping(container.config.get("ExposedPorts"))
@@ -139,7 +139,7 @@ def _check(stated: Document, machine: Machine) -> None:
             raise EngineError(400, f'invalid mount config for type "bind": bind source path does not exist: {source}')
 
 
-def _networks(state: NodeState, body: Document, container: Container) -> dict[str, list[str]]:
+def _networks(state: NodeState, body: Document, container: SimulatedContainer) -> dict[str, list[str]]:
     """The network that the request names; the engine looks for it only when the container starts."""
     stated = mapping(mapping(body.get("NetworkingConfig")).get("EndpointsConfig"))
     if len(stated) > 1:
@@ -155,7 +155,7 @@ def _networks(state: NodeState, body: Document, container: Container) -> dict[st
     return {known.get(network, network): aliases}
 
 
-def _mounts(container: Container, identity: str) -> list[Document]:
+def _mounts(container: SimulatedContainer, identity: str) -> list[Document]:
     found = [_bind(one) for one in texts(container.host_config.get("Binds"))]
     found.extend(_mount(mapping(one)) for one in items(container.host_config.get("Mounts")))
     taken = {text(mount["Destination"]) for mount in found}

@@ -6,7 +6,7 @@ import posixpath
 from copy import deepcopy
 
 from gpuplan.simulator.document import items, mapping, number, text, texts
-from gpuplan.simulator.state import Document, Image
+from gpuplan.simulator.state import Document, SimulatedImage
 
 _MASKED = ["/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
            "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"]  # fmt: skip
@@ -83,7 +83,7 @@ def updated(host: Document, stated: Document) -> Document:
     return full
 
 
-def config(stated: Document, image: Image, identity: str, node: str, host: Document) -> Document:
+def config(stated: Document, image: SimulatedImage, identity: str, node: str, host: Document) -> Document:
     """The whole Config: what the request states over what the image has (image.Merge of the engine)."""
     full = deepcopy(_CONFIG)
     full.update({key: value for key, value in stated.items() if key in full and value is not None})

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from gpuplan.simulator.document import mapping, text
 from gpuplan.simulator.state import Document, NodeState
-from gpuplan.simulator.store import Machine, Store
+from gpuplan.simulator.store import Machine, StateStore
 
 
 class EngineError(Exception):
@@ -24,7 +24,7 @@ class EngineError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class EngineRequest:
     """One request, its query decoded."""
 
     method: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class EngineResponse:
     """One response. `chunks` is a stream that the client reads piece by piece, `frames` a hijacked connection."""
 
     status: int = 200
@@ -61,19 +61,19 @@ class Response:
     then: Callable[[bytes], bytes] | None = None
 
 
-def answer(value: object, status: int = 200) -> Response:
+def answer(value: object, status: int = 200) -> EngineResponse:
     """A JSON response."""
-    return Response(status, json.dumps(value).encode() + b"\n")
+    return EngineResponse(status, json.dumps(value).encode() + b"\n")
 
 
-def nothing(status: int = 204) -> Response:
+def nothing(status: int = 204) -> EngineResponse:
     """A response without a body."""
-    return Response(status, kind="")
+    return EngineResponse(status, kind="")
 
 
-def stream(lines: Iterable[Document]) -> Response:
+def stream(lines: Iterable[Document]) -> EngineResponse:
     """A JSON line for each piece of progress."""
-    return Response(chunks=tuple(json.dumps(line).encode() + b"\r\n" for line in lines))
+    return EngineResponse(chunks=tuple(json.dumps(line).encode() + b"\r\n" for line in lines))
 
 
 def frame(channel: int, text: str) -> bytes:
@@ -93,12 +93,12 @@ def frame_of(channel: int, data: bytes) -> bytes:
 class Daemon:
     """The engine of one node. `closing` ends requests that wait for something to happen."""
 
-    store: Store
+    store: StateStore
     machine: Machine
     closing: threading.Event
 
 
-Handler = Callable[[Daemon, Request, str], Response]
+Handler = Callable[[Daemon, EngineRequest, str], EngineResponse]
 """Answers a request; the text is what the path names, such as a container."""
 Route = tuple[str, re.Pattern[str], Handler]
 
@@ -108,15 +108,15 @@ def route(method: str, path: str, handler: Handler) -> Route:
     return method, re.compile(path), handler
 
 
-def reading(act: Callable[[NodeState, Request, str], object]) -> Handler:
+def reading(act: Callable[[NodeState, EngineRequest, str], object]) -> Handler:
     """A handler that reads the state and answers JSON."""
     return lambda daemon, request, name: answer(act(daemon.store.read(), request, name))
 
 
-def changing(act: Callable[[Daemon, NodeState, Request, str], Response]) -> Handler:
+def changing(act: Callable[[Daemon, NodeState, EngineRequest, str], EngineResponse]) -> Handler:
     """A handler that changes the state; what it raises undoes the change."""
 
-    def handle(daemon: Daemon, request: Request, name: str) -> Response:
+    def handle(daemon: Daemon, request: EngineRequest, name: str) -> EngineResponse:
         with daemon.store.write() as state:
             return act(daemon, state, request, name)
 
@@ -145,8 +145,8 @@ class Release:
 
     def asked(self, path: str) -> tuple[int, int]:
         """The API version that a request is answered in: the one in its path, or the newest."""
-        found = _PATH.match(path)
-        return _number(f"{found[1]}.{found[2]}" if found else self.api)
+        match = _PATH.match(path)
+        return _number(f"{match[1]}.{match[2]}" if match else self.api)
 
     def plain(self, path: str) -> str:
         """The path of a request without its version.
@@ -168,7 +168,7 @@ class Release:
 
 
 def known(version: str) -> bool:
-    """True where a node can be told to have this version."""
+    """True if a simulated node can have this version."""
     return bool(_VERSION.fullmatch(version)) and ".".join(version.split(".")[:2]) in _APIS
 
 

@@ -13,8 +13,8 @@ from gpuplan.simulator.document import items, mapping, text, texts
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
-    Request,
-    Response,
+    EngineRequest,
+    EngineResponse,
     Route,
     answer,
     changing,
@@ -27,7 +27,7 @@ from gpuplan.simulator.engine.http import (
 from gpuplan.simulator.engine.lookup import find_image
 from gpuplan.simulator.engine.lookup import images as filtered
 from gpuplan.simulator.engine.registry import familiar, pulled
-from gpuplan.simulator.state import Document, Image, NodeState
+from gpuplan.simulator.state import Document, NodeState, SimulatedImage
 
 _GRAPH = "/var/lib/docker/overlay2"
 _LARGEST_JSON = 4 * 1024 * 1024
@@ -40,7 +40,7 @@ _EMPTY: Document = {
 }  # fmt: skip
 
 
-def inspect(image: Image, api: tuple[int, int]) -> Document:
+def inspect(image: SimulatedImage, api: tuple[int, int]) -> Document:
     """`GET /images/NAME/json`, in that version of the API."""
     whole = _inspected(image)
     for name, first in _GONE.items():
@@ -49,7 +49,7 @@ def inspect(image: Image, api: tuple[int, int]) -> Document:
     return whole
 
 
-def _inspected(image: Image) -> Document:
+def _inspected(image: SimulatedImage) -> Document:
     return {
         "Id": image.id,
         "RepoTags": image.tags,
@@ -79,7 +79,7 @@ def _inspected(image: Image) -> Document:
     }
 
 
-def listed(image: Image) -> Document:
+def listed(image: SimulatedImage) -> Document:
     """One entry of `GET /images/json`."""
     return {
         "Containers": -1,
@@ -95,7 +95,7 @@ def listed(image: Image) -> Document:
     }
 
 
-def need(state: NodeState, reference: str) -> Image:
+def need(state: NodeState, reference: str) -> SimulatedImage:
     """The image; 404 in the engine's words where there is none."""
     image = find_image(state, reference)
     if image is None:
@@ -104,7 +104,7 @@ def need(state: NodeState, reference: str) -> Image:
 
 
 def pull(state: NodeState, reference: str) -> list[Document]:
-    """Pull it; returns the progress that the client is told."""
+    """Pull it; returns the progress messages."""
     image = pulled(reference)
     name = familiar(reference)
     known = any(one.id == image.id for one in state.images)
@@ -119,12 +119,12 @@ def load(state: NodeState, archive: bytes | BinaryIO) -> list[Document]:
     documents, sizes = _read(archive)
     if "manifest.json" not in documents:
         raise EngineError(500, "open /var/lib/docker/tmp/docker-import/repositories: no such file or directory")
-    told: list[Document] = []
+    messages: list[Document] = []
     for entry in map(mapping, items(json.loads(documents["manifest.json"]))):
         path = text(entry.get("Config"))
         described = mapping(json.loads(documents.get(path, b"{}")))
         layers = texts(mapping(described.get("rootfs")).get("diff_ids"))
-        image = Image(
+        image = SimulatedImage(
             id=f"sha256:{path.rpartition('/')[2].removesuffix('.json')}",
             tags=[],
             digests=[],
@@ -137,11 +137,11 @@ def load(state: NodeState, archive: bytes | BinaryIO) -> list[Document]:
         names = [familiar(tag) for tag in texts(entry.get("RepoTags"))]
         for name in names:
             _tag(state, image, name)
-            told.append({"stream": f"Loaded image: {name}\n"})
+            messages.append({"stream": f"Loaded image: {name}\n"})
         if not names:
             _keep(state, image)
-            told.append({"stream": f"Loaded image ID: {image.id}\n"})
-    return told
+            messages.append({"stream": f"Loaded image ID: {image.id}\n"})
+    return messages
 
 
 def tag(state: NodeState, reference: str, repository: str, name: str) -> None:
@@ -172,19 +172,19 @@ def remove(state: NodeState, reference: str, force: bool) -> list[Document]:
         )
     gone = [name] if by_name else list(image.tags)
     image.tags = [one for one in image.tags if one not in gone]
-    told: list[Document] = [{"Untagged": one} for one in gone]
+    messages: list[Document] = [{"Untagged": one} for one in gone]
     if not image.tags and not users:
         state.images.remove(image)
-        told.extend({"Deleted": one} for one in (image.id, *image.layers))
-    return told
+        messages.extend({"Deleted": one} for one in (image.id, *image.layers))
+    return messages
 
 
-def _keep(state: NodeState, image: Image) -> None:
+def _keep(state: NodeState, image: SimulatedImage) -> None:
     if image not in state.images:
         state.images.insert(0, image)
 
 
-def _tag(state: NodeState, image: Image, name: str) -> None:
+def _tag(state: NodeState, image: SimulatedImage, name: str) -> None:
     _keep(state, image)
     if "@" in name:
         return
@@ -213,7 +213,7 @@ def _read(archive: bytes | BinaryIO) -> tuple[dict[str, bytes], dict[str, int]]:
     return documents, sizes
 
 
-def _progress(image: Image, name: str, known: bool) -> Iterator[Document]:
+def _progress(image: SimulatedImage, name: str, known: bool) -> Iterator[Document]:
     repository, _, tagged = name.partition("@")[0].rpartition(":")
     yield {
         "status": f"Pulling from {(repository or name.partition('@')[0]).removeprefix('nvcr.io/')}",
@@ -237,7 +237,7 @@ def _progress(image: Image, name: str, known: bool) -> Iterator[Document]:
 # Requests about images.
 
 
-def _pull(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
+def _pull(_daemon: Daemon, state: NodeState, request: EngineRequest, _name: str) -> EngineResponse:
     name, wanted = request.query.get("fromImage", ""), request.query.get("tag", "")
     if not name:
         raise EngineError(400, "repository name must have at least one component")
@@ -245,24 +245,24 @@ def _pull(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Re
     return stream(pull(state, f"{name}{separator}{wanted}" if wanted else name))
 
 
-def _load(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
+def _load(_daemon: Daemon, state: NodeState, request: EngineRequest, _name: str) -> EngineResponse:
     return stream(load(state, request.body))
 
 
-def _tag_request(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _tag_request(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     tag(state, name, request.query.get("repo", ""), request.query.get("tag", ""))
     return nothing(201)
 
 
-def _remove_image(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _remove_image(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     return answer(remove(state, name, request.flag("force")))
 
 
-def _images(state: NodeState, request: Request, _name: str) -> object:
+def _images(state: NodeState, request: EngineRequest, _name: str) -> object:
     return [listed(one) for one in filtered(state, request)]
 
 
-def _image(state: NodeState, request: Request, name: str) -> object:
+def _image(state: NodeState, request: EngineRequest, name: str) -> object:
     return inspect(need(state, name), release_of(state.hardware).asked(request.path))
 
 

@@ -7,12 +7,12 @@ from gpuplan.simulator.engine.create import argv, exposed
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import find_network, image_by_id
 from gpuplan.simulator.engine.network import bridged
-from gpuplan.simulator.state import Container, Document, NodeState, ago, stamp
+from gpuplan.simulator.state import Document, NodeState, SimulatedContainer, ago, stamp
 
 _GRAPH = "/var/lib/docker/overlay2"
 
 
-def inspect(state: NodeState, container: Container) -> Document:
+def inspect(state: NodeState, container: SimulatedContainer) -> Document:
     """`GET /containers/ID/json`."""
     words = argv(container)
     files = f"/var/lib/docker/containers/{container.id}" if container.started else ""
@@ -53,7 +53,7 @@ def inspect(state: NodeState, container: Container) -> Document:
     }
 
 
-def listed(state: NodeState, container: Container) -> Document:
+def listed(state: NodeState, container: SimulatedContainer) -> Document:
     """One entry of `GET /containers/json`."""
     image = image_by_id(state, container.image)
     shown = str(container.config.get("Image"))
@@ -78,7 +78,7 @@ def listed(state: NodeState, container: Container) -> Document:
     }  # fmt: skip
 
 
-def _state(container: Container) -> Document:
+def _state(container: SimulatedContainer) -> Document:
     shown: Document = {
         "Status": container.status,
         "Running": container.running or container.status == "restarting",
@@ -99,7 +99,7 @@ def _state(container: Container) -> Document:
     return shown
 
 
-def _status(container: Container) -> str:
+def _status(container: SimulatedContainer) -> str:
     match container.status:
         case "running":
             return f"Up {ago(container.started)}"
@@ -113,7 +113,7 @@ def _status(container: Container) -> str:
             return "Created"
 
 
-def _network(state: NodeState, container: Container) -> Document:
+def _network(state: NodeState, container: SimulatedContainer) -> Document:
     bridge = mapping(_networks(state, container).get("bridge")) if container.running else {}
     sandbox = container.endpoint[::-1] or (container.id[::-1] if container.running else "")
     return {
@@ -138,12 +138,12 @@ def _network(state: NodeState, container: Container) -> Document:
     }
 
 
-def _networks(state: NodeState, container: Container) -> Document:
+def _networks(state: NodeState, container: SimulatedContainer) -> Document:
     return {name: _attached(state, container, name, aliases) for name, aliases in container.networks.items()}
 
 
-def _attached(state: NodeState, container: Container, name: str, aliases: list[str]) -> Document:
-    """One network of a container. Its short id and its host name are names of it on those that somebody made."""
+def _attached(state: NodeState, container: SimulatedContainer, name: str, aliases: list[str]) -> Document:
+    """One network of a container. On user-defined networks its short id and host name are aliases."""
     address = container.address
     number = address.split(".")[2:]
     own = dict.fromkeys((container.id[:12], str(container.config["Hostname"])))
@@ -173,7 +173,7 @@ def _network_id(state: NodeState, name: str) -> str:
         return ""
 
 
-def _ports(state: NodeState, container: Container) -> Document:
+def _ports(state: NodeState, container: SimulatedContainer) -> Document:
     if not container.running or not bridged(container):
         return {}
     shown: Document = {}

@@ -10,7 +10,7 @@ from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import image_by_id
 from gpuplan.simulator.engine.network import connect, disconnect
 from gpuplan.simulator.engine.programs import program_of
-from gpuplan.simulator.state import Container, NodeState
+from gpuplan.simulator.state import NodeState, SimulatedContainer
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.tools import kind, unresolvable
 from gpuplan.simulator.triton.startup import start_server
@@ -24,8 +24,8 @@ _HOOK = (
 )
 
 
-def start(state: NodeState, container: Container, machine: Machine) -> str:
-    """Start it; returns the engine's refusal as the API should tell it, or an empty text.
+def start(state: NodeState, container: SimulatedContainer, machine: Machine) -> str:
+    """Start it; returns the engine's error message, or an empty text.
 
     A refusal is written into the container's state, and so it is not an exception that would undo that.
     """
@@ -56,18 +56,18 @@ def start(state: NodeState, container: Container, machine: Machine) -> str:
     return ""
 
 
-def stop(state: NodeState, container: Container, machine: Machine) -> None:
+def stop(state: NodeState, container: SimulatedContainer, machine: Machine) -> None:
     """`docker stop`: it ends by hand, and so no restart policy brings it back."""
     end(state, container, 137 if _deaf(state, container, machine) else 0, by_hand=True)
 
 
-def interrupt(state: NodeState, container: Container, machine: Machine) -> None:
+def interrupt(state: NodeState, container: SimulatedContainer, machine: Machine) -> None:
     """A signal that asks it to end, which not every program does."""
     if not _deaf(state, container, machine):
         end(state, container, 0, by_hand=True)
 
 
-def _deaf(state: NodeState, container: Container, machine: Machine) -> bool:
+def _deaf(state: NodeState, container: SimulatedContainer, machine: Machine) -> bool:
     """True for a program that ignores SIGTERM, and for a Triton that hangs in a load."""
     server = state.servers.get(container.id)
     if server is not None:
@@ -79,7 +79,7 @@ def _deaf(state: NodeState, container: Container, machine: Machine) -> bool:
         return False
 
 
-def end(state: NodeState, container: Container, code: int, by_hand: bool) -> None:
+def end(state: NodeState, container: SimulatedContainer, code: int, by_hand: bool) -> None:
     """Its process is gone."""
     if container.running:
         container.exit_code, container.finished = code, time.time()
@@ -96,7 +96,7 @@ def end(state: NodeState, container: Container, code: int, by_hand: bool) -> Non
         remove(state, container)
 
 
-def remove(state: NodeState, container: Container) -> None:
+def remove(state: NodeState, container: SimulatedContainer) -> None:
     """The container is gone, whatever it was doing."""
     if container.running:
         disconnect(container)
@@ -136,7 +136,7 @@ def boot(state: NodeState, machine: Machine) -> None:
             start(state, container, machine)
 
 
-def _again(container: Container, code: int) -> bool:
+def _again(container: SimulatedContainer, code: int) -> bool:
     policy = mapping(container.host_config.get("RestartPolicy"))
     most = number(policy.get("MaximumRetryCount"))
     match text(policy.get("Name")):
@@ -148,13 +148,13 @@ def _again(container: Container, code: int) -> bool:
             return False
 
 
-def _check_devices(state: NodeState, container: Container) -> None:
+def _check_devices(state: NodeState, container: SimulatedContainer) -> None:
     for request in map(mapping, items(container.host_config.get("DeviceRequests"))):
         capabilities = [texts(one) for one in items(request.get("Capabilities"))]
         by_cdi = text(request.get("Driver")) == "cdi" and kind(state) == "cdi"
         if by_cdi and (unknown_names := unresolvable(state, texts(request.get("DeviceIDs")))):
-            told = f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown_names)}"
-            raise EngineError(500, told)
+            why = f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown_names)}"
+            raise EngineError(500, why)
         known = {"gpu", "nvidia", "compute", "utility", "video", "graphics", "display", "compat32", "ngx"}
         by_hook = kind(state) == "hook" and any("gpu" in one and set(one) <= known for one in capabilities)
         if not by_cdi and not by_hook:

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpuplan.simulator.document import mapping, texts
-from gpuplan.simulator.engine.http import EngineError, Request
+from gpuplan.simulator.engine.http import EngineError, EngineRequest
 from gpuplan.simulator.engine.registry import familiar
-from gpuplan.simulator.state import Container, Image, Network, NodeState
+from gpuplan.simulator.state import Network, NodeState, SimulatedContainer, SimulatedImage
 
 _HEX = re.compile(r"^[0-9a-f]{2,64}$")
 
 
-def find_container(state: NodeState, reference: str) -> Container:
+def find_container(state: NodeState, reference: str) -> SimulatedContainer:
     """The container; 404 in the engine's words where there is none."""
     if reference in state.containers:
         return state.containers[reference]
@@ -31,7 +31,7 @@ def find_container(state: NodeState, reference: str) -> Container:
     raise EngineError(404, f"No such container: {reference}")
 
 
-def find_image(state: NodeState, reference: str) -> Image | None:
+def find_image(state: NodeState, reference: str) -> SimulatedImage | None:
     """The image by tag, digest or id."""
     name = familiar(reference)
     bare = reference.removeprefix("sha256:")
@@ -64,7 +64,7 @@ def own_networks(state: NodeState) -> list[Network]:
     ]
 
 
-def image_by_id(state: NodeState, identity: str) -> Image | None:
+def image_by_id(state: NodeState, identity: str) -> SimulatedImage | None:
     """The image of an id."""
     return next((image for image in state.images if image.id == identity), None)
 
@@ -72,7 +72,7 @@ def image_by_id(state: NodeState, identity: str) -> Image | None:
 # The filters of container and image lists.
 
 
-def filters_of(request: Request, known: tuple[str, ...]) -> Mapping[str, list[str]]:
+def filters_of(request: EngineRequest, known: tuple[str, ...]) -> Mapping[str, list[str]]:
     """Filter → values; both forms of the API, a list and a map of values, are read."""
     raw = request.query.get("filters")
     if not raw:
@@ -87,35 +87,41 @@ def filters_of(request: Request, known: tuple[str, ...]) -> Mapping[str, list[st
     return {name: texts(value) or list(mapping(value)) for name, value in stated.items()}
 
 
-def containers(state: NodeState, request: Request) -> list[Container]:
+def containers(state: NodeState, request: EngineRequest) -> list[SimulatedContainer]:
     """The containers that a list request means, newest first."""
     wanted = filters_of(request, ("label", "name", "id", "status", "ancestor", "network", "volume", "health", "exited"))
-    found = sorted(state.containers.values(), key=lambda one: one.created, reverse=True)
+    matches = sorted(state.containers.values(), key=lambda container: container.created, reverse=True)
     if not request.flag("all") and "status" not in wanted:
-        found = [one for one in found if one.running or one.status == "restarting"]
-    tests: Mapping[str, Callable[[Container, str], bool]] = {
-        "name": lambda one, value: re.search(value, f"/{one.name}") is not None,
-        "id": lambda one, value: one.id.startswith(value),
-        "status": lambda one, value: one.status == value,
-        "ancestor": lambda one, value: (image := find_image(state, value)) is not None and image.id == one.image,
+        matches = [container for container in matches if container.running or container.status == "restarting"]
+    tests: Mapping[str, Callable[[SimulatedContainer, str], bool]] = {
+        "name": lambda container, value: re.search(value, f"/{container.name}") is not None,
+        "id": lambda container, value: container.id.startswith(value),
+        "status": lambda container, value: container.status == value,
+        "ancestor": lambda container, value: (
+            (image := find_image(state, value)) is not None and image.id == container.image
+        ),
     }
     for name, values in wanted.items():
         if name == "label":
-            found = [one for one in found if all(labelled(one.config.get("Labels"), value) for value in values)]
+            matches = [
+                container
+                for container in matches
+                if all(labelled(container.config.get("Labels"), value) for value in values)
+            ]
         elif test := tests.get(name):
-            found = [one for one in found if any(test(one, value) for value in values)]
-    return found
+            matches = [container for container in matches if any(test(container, value) for value in values)]
+    return matches
 
 
-def images(state: NodeState, request: Request) -> list[Image]:
+def images(state: NodeState, request: EngineRequest) -> list[SimulatedImage]:
     """The images that a list request means."""
     wanted = filters_of(request, ("reference", "label", "dangling", "before", "since"))
-    found = list(state.images)
+    matches = list(state.images)
     for value in wanted.get("label", ()):
-        found = [one for one in found if labelled(one.config.get("Labels"), value)]
+        matches = [image for image in matches if labelled(image.config.get("Labels"), value)]
     if references := wanted.get("reference"):
-        found = [one for one in found if any(find_image(state, value) is one for value in references)]
-    return found
+        matches = [image for image in matches if any(find_image(state, value) is image for value in references)]
+    return matches
 
 
 def labelled(labels: object, wanted: str) -> bool:

@@ -8,20 +8,20 @@ from gpuplan.simulator.document import items, mapping, text
 from gpuplan.simulator.engine.create import exposed, network_of
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import find_network, image_by_id
-from gpuplan.simulator.state import Container, NodeState, Port
+from gpuplan.simulator.state import NodeState, Port, SimulatedContainer
 
 _FIRST_EPHEMERAL = 32768
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told, not bound
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - reported, not bound
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
-def bridged(container: Container) -> bool:
+def bridged(container: SimulatedContainer) -> bool:
     """True where the container has an address of its own, and ports are published."""
     network = network_of(container)
     return network not in ("host", "none") and not network.startswith("container:")
 
 
-def connect(state: NodeState, container: Container) -> None:
+def connect(state: NodeState, container: SimulatedContainer) -> None:
     """Give the container its address and ports.
 
     Raises:
@@ -48,12 +48,12 @@ def connect(state: NodeState, container: Container) -> None:
     )
 
 
-def disconnect(container: Container) -> None:
+def disconnect(container: SimulatedContainer) -> None:
     """Take the address and ports back."""
     container.ports, container.address, container.endpoint = [], "", ""
 
 
-def _wanted(state: NodeState, container: Container) -> list[Port]:
+def _wanted(state: NodeState, container: SimulatedContainer) -> list[Port]:
     bindings = mapping(container.host_config.get("PortBindings"))
     inside = [(port, items(bindings[port])) for port in bindings]
     if container.host_config.get("PublishAllPorts"):

@@ -1,4 +1,4 @@
-"""Requests about networks: those of the engine itself, and those that somebody made."""
+"""Requests about networks: the engine's own, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gpuplan.simulator.document import mapping, text, texts
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
-    Request,
-    Response,
+    EngineRequest,
+    EngineResponse,
     Route,
     answer,
     changing,
@@ -26,15 +26,15 @@ _SUBNETS = [{"Subnet": "172.17.0.0/16"}]
 _BRIDGE = {"com.docker.network.bridge.name": "docker0", "com.docker.network.driver.mtu": "1500"}
 
 
-def _list(state: NodeState, _request: Request, _name: str) -> object:
+def _list(state: NodeState, _request: EngineRequest, _name: str) -> object:
     return [_shown(one) for one in (*state.networks, *own_networks(state))]
 
 
-def _inspect(state: NodeState, _request: Request, name: str) -> object:
+def _inspect(state: NodeState, _request: EngineRequest, name: str) -> object:
     return _shown(find_network(state, name))
 
 
-def _create(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> Response:
+def _create(_daemon: Daemon, state: NodeState, request: EngineRequest, _name: str) -> EngineResponse:
     body = request.json()
     name = text(body.get("Name"))
     if name in _OWN or (body.get("CheckDuplicate") and any(one.name == name for one in state.networks)):
@@ -45,20 +45,20 @@ def _create(_daemon: Daemon, state: NodeState, request: Request, _name: str) -> 
     return answer({"Id": identity, "Warning": ""}, 201)
 
 
-def _connect(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _connect(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     body = request.json()
     network, container = find_network(state, name), find_container(state, text(body.get("Container")))
     aliases = texts(mapping(body.get("EndpointConfig")).get("Aliases"))
     if network.name in container.networks:
-        told = f"endpoint with name {container.name} already exists in network {network.name}"
-        raise EngineError(403, told)
+        why = f"endpoint with name {container.name} already exists in network {network.name}"
+        raise EngineError(403, why)
     if aliases and network.name in _OWN:
         raise EngineError(400, "network-scoped alias is supported only for containers in user defined networks")
     container.networks = {**container.networks, network.name: aliases}
     return nothing(200)
 
 
-def _disconnect(_daemon: Daemon, state: NodeState, request: Request, name: str) -> Response:
+def _disconnect(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str) -> EngineResponse:
     network, container = find_network(state, name), find_container(state, text(request.json().get("Container")))
     if network.name not in container.networks:
         raise EngineError(500, f"container {container.id} is not connected to network {network.name}")
@@ -66,7 +66,7 @@ def _disconnect(_daemon: Daemon, state: NodeState, request: Request, name: str) 
     return nothing(200)
 
 
-def _remove(_daemon: Daemon, state: NodeState, _request: Request, name: str) -> Response:
+def _remove(_daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
     network = find_network(state, name)
     if network.name in _OWN:
         raise EngineError(403, f"{network.name} is a pre-defined network and cannot be removed")

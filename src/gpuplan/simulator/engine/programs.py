@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gpuplan.simulator.engine.create import argv
 from gpuplan.simulator.engine.http import EngineError, frame_of
-from gpuplan.simulator.state import Container, Image
+from gpuplan.simulator.state import SimulatedContainer, SimulatedImage
 from gpuplan.simulator.store import Machine
 
 _SHELLS = ("sh", "bash", "ash", "dash")
@@ -22,7 +22,7 @@ _DEAF = ("sleep", "tail")
 
 
 @dataclass(frozen=True)
-class Program:
+class SimulatedProgram:
     """The command that really runs in the end; `seconds` is None where it runs on."""
 
     words: tuple[str, ...]
@@ -41,7 +41,7 @@ class Program:
         return bool(self.words) and _base(self.words[0]) in _DEAF
 
 
-def program_of(container: Container, image: Image | None, machine: Machine) -> Program:
+def program_of(container: SimulatedContainer, image: SimulatedImage | None, machine: Machine) -> SimulatedProgram:
     """What the container runs.
 
     Raises:
@@ -56,17 +56,17 @@ def program_of(container: Container, image: Image | None, machine: Machine) -> P
     return _outcome(tuple(words), interactive)
 
 
-def _outcome(words: tuple[str, ...], interactive: bool) -> Program:
+def _outcome(words: tuple[str, ...], interactive: bool) -> SimulatedProgram:
     first = _base(words[0]) if words else ""
     if first in ("exit", "false"):
         code = int(words[1]) if words[1:] and words[1].isdigit() else int(first == "false")
-        return Program(words, 0.0, code)
+        return SimulatedProgram(words, 0.0, code)
     if first == "echo":
-        return Program(words, 0.0, 0, (" ".join(words[1:]),))
+        return SimulatedProgram(words, 0.0, 0, (" ".join(words[1:]),))
     if first == "sleep" and words[1:] and words[1].replace(".", "", 1).isdigit():
-        return Program(words, float(words[1]))
+        return SimulatedProgram(words, float(words[1]))
     ends = first in _STOPS_AT_ONCE and not interactive and len(words) == 1
-    return Program(words, 0.0 if ends else None)
+    return SimulatedProgram(words, 0.0 if ends else None)
 
 
 def _unwrapped(words: list[str]) -> list[str]:
@@ -77,11 +77,11 @@ def _unwrapped(words: list[str]) -> list[str]:
     return words or ["bash"]
 
 
-def _script(words: list[str], container: Container, machine: Machine) -> list[str]:
+def _script(words: list[str], container: SimulatedContainer, machine: Machine) -> list[str]:
     """The first command of `sh -c SCRIPT NAME ARGUMENTS…`, with "$@" and $(cat FILE) filled in."""
 
-    def content(found: re.Match[str]) -> str:
-        file = machine.inside(container, found[1])
+    def content(matched: re.Match[str]) -> str:
+        file = machine.inside(container, matched[1])
         return file.read_text("utf-8") if file and file.is_file() else ""
 
     arguments = " ".join(map(shlex.quote, words[2:]))
@@ -95,7 +95,7 @@ def _script(words: list[str], container: Container, machine: Machine) -> list[st
     return [part.rstrip(";") for part in parts] or ["sh"]
 
 
-def _check(words: list[str], image: Image | None) -> None:
+def _check(words: list[str], image: SimulatedImage | None) -> None:
     known = image.programs if image else None
     if known is None or not words or _base(words[0]) in (*known, "exit"):
         return
@@ -116,7 +116,7 @@ ON_MEMORY = ("dd", "head", "rm", "touch")
 _DIRECTORY = "/dev/shm/"  # noqa: S108 - a simulated container's own
 
 
-def on_memory(container: Container, command: Sequence[str], given: bytes) -> tuple[int, bytes]:
+def on_memory(container: SimulatedContainer, command: Sequence[str], given: bytes) -> tuple[int, bytes]:
     """Run one of them: its exit code, and its output as frames."""
     named = [word.removeprefix("of=") for word in command[1:] if word.removeprefix("of=").startswith(_DIRECTORY)]
     if not named:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from gpuplan.simulator.engine.http import EngineError
-from gpuplan.simulator.state import Document, Image
+from gpuplan.simulator.state import Document, SimulatedImage
 from gpuplan.triton.releases import release_of
 
 TRITON = "nvcr.io/nvidia/tritonserver"
@@ -43,7 +43,7 @@ def familiar(reference: str) -> str:
     return f"{short}:latest"
 
 
-def image_of(reference: str) -> Image | None:
+def image_of(reference: str) -> SimulatedImage | None:
     """The image that a registry has under this reference, or None."""
     name = familiar(reference)
     if "@" in name:
@@ -58,7 +58,7 @@ def image_of(reference: str) -> Image | None:
     return None
 
 
-def pulled(reference: str) -> Image:
+def pulled(reference: str) -> SimulatedImage:
     """The image of a pull.
 
     Raises:
@@ -80,7 +80,7 @@ def pulled(reference: str) -> Image:
     )
 
 
-def _by_digest(name: str) -> Image | None:
+def _by_digest(name: str) -> SimulatedImage | None:
     repository, _, digest = name.partition("@")
     repository = repository if ":" not in repository.rpartition("/")[2] else repository.rpartition(":")[0]
     for tag in _PLAIN[repository][0] if repository in _PLAIN else ():
@@ -91,10 +91,10 @@ def _by_digest(name: str) -> Image | None:
     return None
 
 
-def _image(name: str, repository: str, config: Document, size: int, programs: list[str] | None) -> Image:
+def _image(name: str, repository: str, config: Document, size: int, programs: list[str] | None) -> SimulatedImage:
     identity = hashlib.sha256(f"image {name}".encode()).hexdigest()
     digest = hashlib.sha256(f"manifest {name}".encode()).hexdigest()
-    return Image(
+    return SimulatedImage(
         id=f"sha256:{identity}",
         tags=[name],
         digests=[f"{repository}@sha256:{digest}"],

@@ -10,9 +10,9 @@ from gpuplan.simulator.engine.create import CPUS
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
+    EngineRequest,
+    EngineResponse,
     Release,
-    Request,
-    Response,
     Route,
     answer,
     release_of,
@@ -140,36 +140,36 @@ _SWARM: Document = {
 }  # fmt: skip
 
 
-class Engine(Daemon):
+class SimulatedEngine(Daemon):
     """The Docker engine of one node."""
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: EngineRequest) -> EngineResponse:
         """The response to one request; errors are responses too."""
         try:
             return self._answer(request)
         except EngineError as error:
             return answer({"message": error.message}, error.status)
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: EngineRequest) -> EngineResponse:
         path = release_of(self.store.read().hardware).plain(request.path)
         if lifecycle.due(self.store.read()):
             with self.store.write() as state:
                 lifecycle.tick(state, self.machine)
         for method, pattern, handler in _ROUTES:
-            if method == request.method and (found := pattern.fullmatch(path)):
-                return handler(self, request, unquote(found[1]) if pattern.groups else "")
+            if method == request.method and (match := pattern.fullmatch(path)):
+                return handler(self, request, unquote(match[1]) if pattern.groups else "")
         raise EngineError(404, "page not found")
 
 
-def _ping(_daemon: Daemon, request: Request, _name: str) -> Response:
-    return Response(body=b"" if request.method == "HEAD" else b"OK", kind="text/plain; charset=utf-8")
+def _ping(_daemon: Daemon, request: EngineRequest, _name: str) -> EngineResponse:
+    return EngineResponse(body=b"" if request.method == "HEAD" else b"OK", kind="text/plain; charset=utf-8")
 
 
-def _about(daemon: Daemon, _request: Request, _name: str) -> Response:
+def _about(daemon: Daemon, _request: EngineRequest, _name: str) -> EngineResponse:
     return answer(version(release_of(daemon.store.read().hardware)))
 
 
-def _info(daemon: Daemon, request: Request, _name: str) -> Response:
+def _info(daemon: Daemon, request: EngineRequest, _name: str) -> EngineResponse:
     state = daemon.store.read()
     return answer(info(state, daemon.machine, release_of(state.hardware).asked(request.path)))
 

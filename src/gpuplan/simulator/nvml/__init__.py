@@ -9,11 +9,11 @@ from types import FunctionType
 import pynvml
 
 from gpuplan.simulator.faults import NvmlFault
-from gpuplan.simulator.nvml.changes import Creation, Settings
+from gpuplan.simulator.nvml.changes import Creation, GpuSettingCalls
 from gpuplan.simulator.nvml.devices import Devices
 from gpuplan.simulator.nvml.instances import Instances
-from gpuplan.simulator.nvml.lookup import Kind, meaning
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.nvml.lookup import HandleKind, meaning
+from gpuplan.simulator.store import StateStore
 
 _TEXTS = {19: "In use by another client", 23: "Insufficient Resources", 25: "Argument version mismatch"}
 """What nvmlErrorString of the real library says for codes whose words pynvml asks the library for."""
@@ -26,12 +26,12 @@ class SimulatedNvml:
     `faults` gives functions an error code that they raise instead of doing anything, or lets them `hang`.
     """
 
-    def __init__(self, store: Store, faults: Sequence[NvmlFault], hang: Callable[[], object]) -> None:
+    def __init__(self, store: StateStore, faults: Sequence[NvmlFault], hang: Callable[[], object]) -> None:
         for code, text in _TEXTS.items():
             pynvml.NVMLError._errcode_to_string.setdefault(code, text)
         self._faults = faults
         self._hang = hang
-        self._parts = (Devices(store), Settings(store), Instances(store), Creation(store))
+        self._parts = (Devices(store), GpuSettingCalls(store), Instances(store), Creation(store))
 
     def __getattr__(self, name: str) -> object:
         known = getattr(pynvml, name)
@@ -63,7 +63,7 @@ def _gpu_of(arguments: Sequence[object]) -> int | None:
     if first is None or isinstance(first, int):
         return first
     try:
-        return meaning(first, *Kind).gpu
+        return meaning(first, *HandleKind).gpu
     except pynvml.NVMLError:
         return None
 

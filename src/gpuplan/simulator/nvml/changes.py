@@ -10,35 +10,35 @@ from gpuplan.simulator.devices import processes
 from gpuplan.simulator.hardware import power_of
 from gpuplan.simulator.nvml.lookup import (
     COMPUTE_SLICES,
-    Kind,
+    HandleKind,
     compute_of,
     divided,
     error,
+    fits,
     gpu_of,
     handle,
     instance_id,
     instance_of,
     meaning,
     profile_of,
-    room,
     start_of,
 )
-from gpuplan.simulator.state import Compute, Gpu, Instance, board_of
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.state import SimulatedComputeInstance, SimulatedGpu, SimulatedGpuInstance, board_of
+from gpuplan.simulator.store import StateStore
 from gpuplan.simulator.tools import held, reset
 
 
 class Creation:
     """Acts on GPUs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._store = store
 
     def device_set_mig_mode(self, device: object, mode: int) -> int:
-        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because somebody holds the
+        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because a process holds the
         GPU. Where it is passed through the reset that an Ampere board needs does not happen, and nothing says so.
         """
-        known = meaning(device, Kind.GPU)
+        known = meaning(device, HandleKind.GPU)
         with self._store.write() as state:
             gpu = gpu_of(state, known)
             if mode not in (0, 1):
@@ -64,24 +64,24 @@ class Creation:
         return self._create(device, profile_id, start_of(placement))
 
     def _create(self, device: object, profile_id: int, start: int | None) -> object:
-        known = meaning(device, Kind.GPU)
+        known = meaning(device, HandleKind.GPU)
         with self._store.write() as state:
             gpu = divided(state, known)
             profile = profile_of(state, known, profile_id)
             sizes = dict(profile.placements)
             if start is not None and start not in sizes:
                 raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-            free = [one for one in (sizes if start is None else (start,)) if room(gpu, profile, one)]
+            free = [one for one in (sizes if start is None else (start,)) if fits(gpu, profile, one)]
             if not free:
                 raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
             size = sizes[free[0]]
-            instance = Instance(instance_id(gpu, free[0], size), profile.id, free[0], size)
+            instance = SimulatedGpuInstance(instance_id(gpu, free[0], size), profile.id, free[0], size)
             gpu.instances.append(instance)
-            return handle(Kind.GPU_INSTANCE, known.gpu, instance.id)
+            return handle(HandleKind.GPU_INSTANCE, known.gpu, instance.id)
 
     def gpu_instance_destroy(self, gpu_instance: object) -> int:
         """Destroy a GPU instance that has no compute instance left."""
-        known = meaning(gpu_instance, Kind.GPU_INSTANCE)
+        known = meaning(gpu_instance, HandleKind.GPU_INSTANCE)
         with self._store.write() as state:
             instance = instance_of(state, known)
             if instance.computes:
@@ -91,7 +91,7 @@ class Creation:
 
     def gpu_instance_create_compute_instance(self, gpu_instance: object, profile_id: int) -> object:
         """Make a compute instance; its MIG device gets a UUID that was never there before."""
-        known = meaning(gpu_instance, Kind.GPU_INSTANCE)
+        known = meaning(gpu_instance, HandleKind.GPU_INSTANCE)
         with self._store.write() as state:
             instance = instance_of(state, known)
             slices = COMPUTE_SLICES.get(profile_id, 0)
@@ -103,12 +103,12 @@ class Creation:
             taken = {one.id for one in instance.computes}
             number = next(number for number in range(8) if number not in taken)
             identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{gpu_of(state, known).uuid}/mig/{state.count()}")
-            instance.computes.append(Compute(number, profile_id, slices, f"MIG-{identity}"))
-            return handle(Kind.COMPUTE_INSTANCE, known.gpu, known.instance, number)
+            instance.computes.append(SimulatedComputeInstance(number, profile_id, slices, f"MIG-{identity}"))
+            return handle(HandleKind.COMPUTE_INSTANCE, known.gpu, known.instance, number)
 
     def compute_instance_destroy(self, compute_instance: object) -> int:
         """Destroy a compute instance on which no process runs."""
-        known = meaning(compute_instance, Kind.COMPUTE_INSTANCE)
+        known = meaning(compute_instance, HandleKind.COMPUTE_INSTANCE)
         with self._store.write() as state:
             compute = compute_of(state, known)
             place = (known.gpu, known.instance, known.compute)
@@ -125,10 +125,10 @@ _VIRTUALIZATION = {"none": 0, "passthrough": 1, "vgpu": 2, "host_vgpu": 3, "host
 _COMPUTE_MODES = (0, 2, 3)
 
 
-class Settings:
+class GpuSettingCalls:
     """Settings of a GPU."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._store = store
 
     def device_get_architecture(self, device: object) -> int:
@@ -141,13 +141,13 @@ class Settings:
         return _VIRTUALIZATION[self._store.read().virtualization]
 
     def device_get_persistence_mode(self, device: object) -> int:
-        """Whether the driver keeps the GPU initialised while nobody uses it."""
+        """Whether the driver keeps the GPU initialised while it is unused."""
         return int(self._gpu(device).persistence)
 
     def device_set_persistence_mode(self, device: object, mode: int) -> None:
         """Set it; at once."""
         with self._store.write() as state:
-            gpu_of(state, meaning(device, Kind.GPU)).persistence = _boolean(mode)
+            gpu_of(state, meaning(device, HandleKind.GPU)).persistence = _boolean(mode)
 
     def device_get_compute_mode(self, device: object) -> int:
         """NVML_COMPUTEMODE_*."""
@@ -158,7 +158,7 @@ class Settings:
         if mode not in _COMPUTE_MODES:
             raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         with self._store.write() as state:
-            gpu_of(state, meaning(device, Kind.GPU)).compute_mode = mode
+            gpu_of(state, meaning(device, HandleKind.GPU)).compute_mode = mode
 
     def device_get_ecc_mode(self, device: object) -> list[int]:
         """Current and pending."""
@@ -168,7 +168,7 @@ class Settings:
     def device_set_ecc_mode(self, device: object, mode: int) -> None:
         """Set what it is after the next reset."""
         with self._store.write() as state:
-            gpu_of(state, meaning(device, Kind.GPU)).ecc_pending = _boolean(mode)
+            gpu_of(state, meaning(device, HandleKind.GPU)).ecc_pending = _boolean(mode)
 
     def device_get_power_management_limit(self, device: object) -> int:
         """In milliwatts."""
@@ -187,14 +187,14 @@ class Settings:
     def device_set_power_management_limit(self, device: object, limit: int) -> None:
         """Set it, in milliwatts; at once."""
         with self._store.write() as state:
-            gpu = gpu_of(state, meaning(device, Kind.GPU))
+            gpu = gpu_of(state, meaning(device, HandleKind.GPU))
             power = power_of(gpu.board)
             if not power.lowest <= limit <= power.default:
                 raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
             gpu.power_limit_mw = limit
 
-    def _gpu(self, device: object) -> Gpu:
-        return gpu_of(self._store.read(), meaning(device, Kind.GPU))
+    def _gpu(self, device: object) -> SimulatedGpu:
+        return gpu_of(self._store.read(), meaning(device, HandleKind.GPU))
 
 
 def _boolean(mode: int) -> bool:

@@ -6,7 +6,7 @@ import pynvml
 
 from gpuplan.simulator.devices import processes
 from gpuplan.simulator.nvml.lookup import (
-    Kind,
+    HandleKind,
     Meaning,
     compute_of,
     error,
@@ -17,7 +17,7 @@ from gpuplan.simulator.nvml.lookup import (
     profile_of,
 )
 from gpuplan.simulator.state import board_of
-from gpuplan.simulator.store import Store
+from gpuplan.simulator.store import StateStore
 
 _MIB = 1024 * 1024
 _RESERVED_MIB = 600
@@ -27,7 +27,7 @@ _NO_INSTANCE = 0xFFFFFFFF
 class Devices:
     """Questions that change nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._store = store
 
     def init(self) -> None:
@@ -65,18 +65,18 @@ class Devices:
         """The GPU of an index."""
         if not 0 <= index < self.device_get_count():
             raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        return handle(Kind.GPU, index)
+        return handle(HandleKind.GPU, index)
 
     def device_get_handle_by_uuid(self, uuid: str | bytes) -> object:
         """The GPU or MIG device of a UUID."""
         wanted = uuid.decode() if isinstance(uuid, bytes) else uuid
         for index, gpu in enumerate(self._store.read().gpus):
             if gpu.uuid == wanted:
-                return handle(Kind.GPU, index)
+                return handle(HandleKind.GPU, index)
             for instance in gpu.instances:
                 for compute in instance.computes:
                     if compute.uuid == wanted:
-                        return handle(Kind.MIG_DEVICE, index, instance.id, compute.id)
+                        return handle(HandleKind.MIG_DEVICE, index, instance.id, compute.id)
         raise error(pynvml.NVML_ERROR_NOT_FOUND)
 
     def device_get_handle_by_pci_bus_id(self, bus: str | bytes) -> object:
@@ -84,7 +84,7 @@ class Devices:
         wanted = bus.decode() if isinstance(bus, bytes) else bus
         for index, gpu in enumerate(self._store.read().gpus):
             if gpu.pci.lower().endswith(wanted.lower().lstrip("0:")):
-                return handle(Kind.GPU, index)
+                return handle(HandleKind.GPU, index)
         raise error(pynvml.NVML_ERROR_NOT_FOUND)
 
     def device_get_index(self, device: object) -> int:
@@ -93,18 +93,18 @@ class Devices:
 
     def device_get_minor_number(self, device: object) -> int:
         """Number of /dev/nvidiaN."""
-        return meaning(device, Kind.GPU).gpu
+        return meaning(device, HandleKind.GPU).gpu
 
     def device_get_uuid(self, device: object) -> str:
         """UUID of a GPU or MIG device."""
         known, state = self._meaning(device), self._store.read()
-        return compute_of(state, known).uuid if known.kind is Kind.MIG_DEVICE else gpu_of(state, known).uuid
+        return compute_of(state, known).uuid if known.kind is HandleKind.MIG_DEVICE else gpu_of(state, known).uuid
 
     def device_get_name(self, device: object) -> str:
         """Product name; of a MIG device with its profile."""
         known, state = self._meaning(device), self._store.read()
         name = board_of(gpu_of(state, known)).product_name
-        if known.kind is not Kind.MIG_DEVICE:
+        if known.kind is not HandleKind.MIG_DEVICE:
             return name
         return f"{name} MIG {profile_of(state, known, instance_of(state, known).profile_id).name}"
 
@@ -125,7 +125,7 @@ class Devices:
         """Memory of a GPU or MIG device, in bytes."""
         known, state = self._meaning(device), self._store.read()
         gpu = gpu_of(state, known)
-        whole = known.kind is Kind.GPU
+        whole = known.kind is HandleKind.GPU
         if whole:
             total = board_of(gpu).memory_mib
         else:
@@ -151,17 +151,17 @@ class Devices:
     def device_get_compute_running_processes(self, device: object) -> list[object]:
         """Processes with a CUDA context on a GPU or MIG device."""
         known = self._meaning(device)
-        found = []
+        infos = []
         for one in processes(self._store.read()):
             place = one.device
-            whole = known.kind is Kind.GPU or (place.instance, place.compute) == (known.instance, known.compute)
+            whole = known.kind is HandleKind.GPU or (place.instance, place.compute) == (known.instance, known.compute)
             if place.gpu == known.gpu and whole:
                 info = pynvml.c_nvmlProcessInfo_v3_t()
                 info.pid, info.usedGpuMemory = one.pid, one.memory_mib * _MIB
                 info.gpuInstanceId = _NO_INSTANCE if place.instance is None else place.instance
                 info.computeInstanceId = _NO_INSTANCE if place.compute is None else place.compute
-                found.append(pynvml.nvmlStructToFriendlyObject(info))
-        return found
+                infos.append(pynvml.nvmlStructToFriendlyObject(info))
+        return infos
 
     def device_get_compute_running_processes_v3(self, device: object) -> list[object]:
         """Processes with a CUDA context."""
@@ -177,4 +177,4 @@ class Devices:
         return self.device_get_graphics_running_processes(device)
 
     def _meaning(self, device: object) -> Meaning:
-        return meaning(device, Kind.GPU, Kind.MIG_DEVICE)
+        return meaning(device, HandleKind.GPU, HandleKind.MIG_DEVICE)

@@ -1,4 +1,4 @@
-"""From handles to the state: each look-up raises NVML's own error where there is nothing."""
+"""From handles to the state; raises NVML's own errors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pynvml
 
 from gpuplan.nvidia.boards import Board, Profile
-from gpuplan.simulator.state import Compute, Gpu, Instance, NodeState, board_of
+from gpuplan.simulator.state import NodeState, SimulatedComputeInstance, SimulatedGpu, SimulatedGpuInstance, board_of
 
-# --- Opaque handles: the pointer's value encodes what it stands for, and is never followed ---
+# --- Opaque handles: the pointer's value encodes what it refers to, and is never followed ---
 
 _MARK = 0xA
 
 
-class Kind(enum.IntEnum):
-    """What a handle stands for."""
+class HandleKind(enum.IntEnum):
+    """What a handle refers to."""
 
     GPU = 1
     GPU_INSTANCE = 2
@@ -27,10 +27,10 @@ class Kind(enum.IntEnum):
 
 
 _TYPES = {
-    Kind.GPU: pynvml.c_nvmlDevice_t,
-    Kind.GPU_INSTANCE: pynvml.c_nvmlGpuInstance_t,
-    Kind.COMPUTE_INSTANCE: pynvml.c_nvmlComputeInstance_t,
-    Kind.MIG_DEVICE: pynvml.c_nvmlDevice_t,
+    HandleKind.GPU: pynvml.c_nvmlDevice_t,
+    HandleKind.GPU_INSTANCE: pynvml.c_nvmlGpuInstance_t,
+    HandleKind.COMPUTE_INSTANCE: pynvml.c_nvmlComputeInstance_t,
+    HandleKind.MIG_DEVICE: pynvml.c_nvmlDevice_t,
 }
 
 
@@ -38,27 +38,27 @@ _TYPES = {
 class Meaning:
     """A handle, read: the numbers of GPU, GPU instance and compute instance."""
 
-    kind: Kind
+    kind: HandleKind
     gpu: int
     instance: int = 0
     compute: int = 0
 
 
-def handle(kind: Kind, gpu: int, instance: int = 0, compute: int = 0) -> object:
+def handle(kind: HandleKind, gpu: int, instance: int = 0, compute: int = 0) -> object:
     """A pointer of the type that pynvml has for this kind."""
     value = _MARK << 28 | kind << 24 | gpu << 16 | instance << 8 | compute
     return ctypes.cast(ctypes.c_void_p(value), _TYPES[kind])
 
 
-def meaning(pointer: object, *kinds: Kind) -> Meaning:
-    """What the handle stands for; NVML's INVALID_ARGUMENT where it is none of these kinds."""
+def meaning(pointer: object, *kinds: HandleKind) -> Meaning:
+    """What the handle refers to; NVML's INVALID_ARGUMENT where it is none of these kinds."""
     try:
         value = ctypes.cast(pointer, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # anything may be handed in
     except ctypes.ArgumentError:
         value = 0
     if value >> 28 != _MARK or (value >> 24 & 15) not in kinds:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    return Meaning(Kind(value >> 24 & 15), value >> 16 & 255, value >> 8 & 255, value & 255)
+    return Meaning(HandleKind(value >> 24 & 15), value >> 16 & 255, value >> 8 & 255, value & 255)
 
 
 def fill(array: object, kind: type[Any], values: list[Any]) -> None:
@@ -69,10 +69,10 @@ def fill(array: object, kind: type[Any], values: list[Any]) -> None:
 
 
 def set_count(counter: object, count: int) -> int:
-    """Set the c_uint behind a pointer or byref; returns what it was, the room that the caller has."""
-    found = _behind(counter)
-    had = int(found.value)
-    found.value = count
+    """Set the c_uint behind a pointer or byref; returns its previous value, the caller's capacity."""
+    cell = _behind(counter)
+    had = int(cell.value)
+    cell.value = count
     return had
 
 
@@ -97,14 +97,14 @@ def error(code: int) -> Exception:
     return raised
 
 
-def gpu_of(state: NodeState, known: Meaning) -> Gpu:
+def gpu_of(state: NodeState, known: Meaning) -> SimulatedGpu:
     """The GPU that a handle is of."""
     if known.gpu >= len(state.gpus):
         raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     return state.gpus[known.gpu]
 
 
-def divided(state: NodeState, known: Meaning) -> Gpu:
+def divided(state: NodeState, known: Meaning) -> SimulatedGpu:
     """The GPU, which must be in MIG mode."""
     gpu = gpu_of(state, known)
     if not gpu.mig:
@@ -112,7 +112,7 @@ def divided(state: NodeState, known: Meaning) -> Gpu:
     return gpu
 
 
-def instance_of(state: NodeState, known: Meaning) -> Instance:
+def instance_of(state: NodeState, known: Meaning) -> SimulatedGpuInstance:
     """The GPU instance that a handle is of or inside of; a handle of a destroyed one is invalid."""
     for instance in gpu_of(state, known).instances:
         if instance.id == known.instance:
@@ -120,7 +120,7 @@ def instance_of(state: NodeState, known: Meaning) -> Instance:
     raise error(_gone(known))
 
 
-def compute_of(state: NodeState, known: Meaning) -> Compute:
+def compute_of(state: NodeState, known: Meaning) -> SimulatedComputeInstance:
     """The compute instance that a handle is of."""
     for compute in instance_of(state, known).computes:
         if compute.id == known.compute:
@@ -137,14 +137,14 @@ def profile_of(state: NodeState, known: Meaning, profile_id: int) -> Profile:
 
 
 def _gone(known: Meaning) -> int:
-    mig = known.kind is Kind.MIG_DEVICE
+    mig = known.kind is HandleKind.MIG_DEVICE
     return int(pynvml.NVML_ERROR_NOT_FOUND if mig else pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
 
 # --- Capacity: memory slices do not overlap; compute slices and media engines are used once ---
 
 
-def room(gpu: Gpu, profile: Profile, start: int) -> bool:
+def fits(gpu: SimulatedGpu, profile: Profile, start: int) -> bool:
     """True where an instance of the profile can be made at this placement now."""
     size = dict(profile.placements).get(start)
     if size is None or any(start < one.start + one.size and one.start < start + size for one in gpu.instances):
@@ -155,21 +155,21 @@ def room(gpu: Gpu, profile: Profile, start: int) -> bool:
     return there.count(profile) < profile.instances and all(left >= taken for left, taken in free)
 
 
-def capacity(gpu: Gpu, profile: Profile) -> int:
+def capacity(gpu: SimulatedGpu, profile: Profile) -> int:
     """How many more instances of the profile can be made, if nothing else is made."""
     board = board_of(gpu)
     there = _profiles(gpu, board)
-    places = sum(room(gpu, profile, start) for start, _ in profile.placements)
+    places = sum(fits(gpu, profile, start) for start, _ in profile.placements)
     shares = [left // taken for left, taken in zip(_free(board, there), _takes(profile), strict=True) if taken]
     return min(places, profile.instances - there.count(profile), *shares)
 
 
-def instance_id(gpu: Gpu, start: int, size: int) -> int:
+def instance_id(gpu: SimulatedGpu, start: int, size: int) -> int:
     """The driver numbers places like a binary tree: the whole GPU is 0, its halves are 1 and 2, and so on."""
     return board_of(gpu).memory_slices // size - 1 + start // size
 
 
-def _profiles(gpu: Gpu, board: Board) -> list[Profile]:
+def _profiles(gpu: SimulatedGpu, board: Board) -> list[Profile]:
     return [known for one in gpu.instances for known in board.profiles if known.id == one.profile_id]
 
 

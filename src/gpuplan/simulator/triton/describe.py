@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.simulator.document import items, mapping
-from gpuplan.simulator.state import Document, Served, Server, Version
+from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion, SimulatedTriton
 from gpuplan.triton.model_config import since
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def served_config(config: Document, gpus: int) -> Document:
     return shown
 
 
-def server_metadata(server: Server) -> Document:
+def server_metadata(server: SimulatedTriton) -> Document:
     """`GET /v2`."""
     return {"name": server.identity, "version": server.version, "extensions": _EXTENSIONS}
 
 
-def model_metadata(name: str, served: Served, versions: list[str]) -> Document:
+def model_metadata(name: str, served: SimulatedModel, versions: list[str]) -> Document:
     """`GET /v2/models/NAME`."""
     config = served.config
     batch = [-1] if config.get("max_batch_size") else []
@@ -75,7 +75,7 @@ def model_metadata(name: str, served: Served, versions: list[str]) -> Document:
     }
 
 
-def statistics(name: str, number: str, version: Version) -> Document:
+def statistics(name: str, number: str, version: SimulatedModelVersion) -> Document:
     """One entry of `model_stats`; a simulated model takes no time."""
     counts = {count: version.executions for count in _COUNTS if not count.startswith("cache")}
     counts["fail"] = version.failures

@@ -9,7 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.simulator.devices import UnknownDevice, requested
-from gpuplan.simulator.state import Container, Document, NodeState, Served, Server, Version
+from gpuplan.simulator.state import (
+    Document,
+    NodeState,
+    SimulatedContainer,
+    SimulatedModel,
+    SimulatedModelVersion,
+    SimulatedTriton,
+)
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.describe import served_config
 from gpuplan.simulator.triton.model_files import NeverAnswers, Polled, PollFailed, misfit, poll, refusal
@@ -33,8 +40,8 @@ class Serving:
 
     state: NodeState
     machine: Machine
-    container: Container
-    server: Server
+    container: SimulatedContainer
+    server: SimulatedTriton
 
     @property
     def gpus(self) -> int:
@@ -50,13 +57,13 @@ class Serving:
 
     def directories(self) -> dict[str, tuple[Path, str]]:
         """Model → its directory, and that directory's path inside the container."""
-        found: dict[str, tuple[Path, str]] = {}
+        paths: dict[str, tuple[Path, str]] = {}
         for shown in self.server.repositories:
             real = self.machine.inside(self.container, shown)
             for entry in sorted(real.iterdir()) if real and real.is_dir() else ():
                 if entry.is_dir() and not entry.name.startswith("."):
-                    found.setdefault(entry.name, (entry, f"{shown.rstrip('/')}/{entry.name}"))
-        return found
+                    paths.setdefault(entry.name, (entry, f"{shown.rstrip('/')}/{entry.name}"))
+        return paths
 
 
 def load(serving: Serving, name: str, config: str = "") -> None:
@@ -99,12 +106,12 @@ def unload(serving: Serving, name: str, dependents: bool) -> None:
             unload(serving, part, dependents=True)
 
 
-def ready(served: Served) -> bool:
+def ready(served: SimulatedModel) -> bool:
     """True where a version is READY."""
     return any(version.state == "READY" for version in served.versions.values())
 
 
-def settle(server: Server) -> None:
+def settle(server: SimulatedTriton) -> None:
     """Let time do what it does: what was UNLOADING is gone."""
     now = time.time()
     for served in server.models.values():
@@ -113,7 +120,7 @@ def settle(server: Server) -> None:
                 version.state, version.reason, version.until = "UNAVAILABLE", "unloaded", None
 
 
-def unsettled(server: Server) -> bool:
+def unsettled(server: SimulatedTriton) -> bool:
     """True where `settle` would change something."""
     now = time.time()
     return any(
@@ -148,7 +155,7 @@ def _parts_of_known(serving: Serving, polled: Polled) -> bool:
 
 def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
     """Load it unless it serves and is unchanged; returns why it could not be loaded."""
-    served = serving.server.models.setdefault(polled.name, Served(modified=0, by_name=by_name))
+    served = serving.server.models.setdefault(polled.name, SimulatedModel(modified=0, by_name=by_name))
     served.by_name, served.asked = served.by_name or by_name, True
     served.steps = list(polled.steps)
     if any(version.state == "LOADING" for version in served.versions.values()):
@@ -160,7 +167,7 @@ def _load(serving: Serving, polled: Polled, *, by_name: bool) -> str:
     return served.error
 
 
-def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
+def _load_versions(serving: Serving, served: SimulatedModel, polled: Polled) -> str:
     """All versions of a load succeed or none; a failed reload leaves the old ones serving."""
     if not polled.versions:
         return f"at least one version must be available under the version policy of model '{polled.name}'"
@@ -169,7 +176,7 @@ def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
         try:
             why = "" if polled.steps else refusal(polled, version, serving.server.backends, serving.gpus)
         except NeverAnswers:
-            served.versions[version] = Version("LOADING")
+            served.versions[version] = SimulatedModelVersion("LOADING")
             shown = f"{polled.shown}/{version}/{polled.file}"
             serving.log(f"Failed to preinitialize Python stub: Python model file not found in '{shown}'")
             raise
@@ -181,18 +188,18 @@ def _load_versions(serving: Serving, served: Served, polled: Polled) -> str:
     error = "".join(f"version {one} is at UNAVAILABLE state: {why};" for one, why in reasons.items())
     serving.log(f"failed to load '{polled.name}' {error}")
     if not ready(served):
-        served.versions = {one: Version("UNAVAILABLE", why) for one, why in reasons.items()}
+        served.versions = {one: SimulatedModelVersion("UNAVAILABLE", why) for one, why in reasons.items()}
     return error
 
 
-def _take_over(serving: Serving, served: Served, polled: Polled) -> None:
+def _take_over(serving: Serving, served: SimulatedModel, polled: Polled) -> None:
     """The new versions serve, and versions that are no longer wanted go."""
     served.modified, served.override = polled.modified, polled.override
     served.config = served_config(polled.config, serving.gpus)
     for number, old in served.versions.items():
         if number not in polled.versions:
             old.state, old.reason, old.until = "UNAVAILABLE", "unloaded", None
-    served.versions.update({number: Version("READY") for number in polled.versions})
+    served.versions.update({number: SimulatedModelVersion("READY") for number in polled.versions})
     serving.log(f"successfully loaded '{polled.name}'")
 
 
@@ -218,8 +225,8 @@ def _circle(serving: Serving, polled: Polled, path: tuple[str, ...]) -> str:
         if step in path:
             return f"circular dependency between ensembles: {step} -> ... -> {polled.name} -> {step}"
         part = _poll(serving, step)
-        if part and (found := _circle(serving, part, (*path, step))):
-            return found
+        if part and (paths := _circle(serving, part, (*path, step))):
+            return paths
     return ""
 
 
@@ -234,7 +241,7 @@ def _revive(serving: Serving) -> None:
 
 
 def _drop(serving: Serving, part: str) -> None:
-    """Ensembles that a part no longer fits, after it was loaded anew, serve no more."""
+    """Ensembles that a part no longer fits, after it was reloaded, stop serving."""
     for name, served in serving.server.models.items():
         if ready(served) and part in served.steps and (why := _misfit(serving, name, served.config)):
             _take_down(served, None)
@@ -246,7 +253,7 @@ def _misfit(serving: Serving, name: str, config: Document) -> str:
     return misfit(name, config, parts)
 
 
-def _take_down(served: Served, until: float | None) -> None:
+def _take_down(served: SimulatedModel, until: float | None) -> None:
     """Nothing of the model serves any more; until then it is UNLOADING, ensembles go at once."""
     for version in served.versions.values():
         if version.state == "READY":
@@ -254,11 +261,11 @@ def _take_down(served: Served, until: float | None) -> None:
             version.reason = "" if until else "unloaded"
 
 
-def _needed(server: Server, steps: Iterable[str]) -> set[str]:
+def _needed(server: SimulatedTriton, steps: Iterable[str]) -> set[str]:
     """Steps, and the steps of those that are ensembles."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for step in steps:
-        found.add(step)
+        paths.add(step)
         if step in server.models:
-            found |= _needed(server, server.models[step].steps)
-    return found
+            paths |= _needed(server, server.models[step].steps)
+    return paths

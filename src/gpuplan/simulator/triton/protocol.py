@@ -9,11 +9,11 @@ from math import prod
 from typing import NamedTuple
 
 from gpuplan.simulator.document import items, mapping, text
-from gpuplan.simulator.state import Document, Region, Server
+from gpuplan.simulator.state import Document, SimulatedMemoryRegion, SimulatedTriton
 from gpuplan.simulator.triton.load import Serving
 
 
-class Answer(NamedTuple):
+class TritonAnswer(NamedTuple):
     """One HTTP response."""
 
     status: int
@@ -31,14 +31,14 @@ class Refusal(Exception):
         super().__init__(text)
 
 
-def as_error(status: int, text: str) -> Answer:
+def as_error(status: int, text: str) -> TritonAnswer:
     """Triton's form of an error."""
-    return Answer(status, json.dumps({"error": text}, separators=(",", ":")).encode())
+    return TritonAnswer(status, json.dumps({"error": text}, separators=(",", ":")).encode())
 
 
-def as_json(value: object) -> Answer:
+def as_json(value: object) -> TritonAnswer:
     """A document."""
-    return Answer(200, json.dumps(value, separators=(",", ":")).encode())
+    return TritonAnswer(200, json.dumps(value, separators=(",", ":")).encode())
 
 
 # --- Tensors as JSON and as bytes (KServe v2 protocol, Triton's binary extension) ---
@@ -62,7 +62,7 @@ def declared(config: Document, stated: Document) -> list[int]:
 
 def whole(value: object) -> list[int]:
     """The numbers of a list."""
-    return [each for each in items(value) if isinstance(each, int)]
+    return [item for item in items(value) if isinstance(item, int)]
 
 
 def zeros(kind: str, shape: list[int]) -> tuple[bytes, list[object]]:
@@ -90,16 +90,16 @@ def parameters(tensor: Document) -> Document:
 PATH = re.compile(r"/v2/(system|cuda)sharedmemory(?:/region/([^/]+))?/(status|register|unregister)")
 
 
-def on_regions(serving: Serving, kind: str, name: str, act: str, body: bytes) -> Answer:
+def on_regions(serving: Serving, kind: str, name: str, act: str, body: bytes) -> TritonAnswer:
     """Answer one request about regions."""
     regions = serving.server.regions
     if act == "status":
-        found = {one: each for one, each in regions.items() if kind == "system" and (not name or one == name)}
-        return as_json([{"name": one, **_told(each)} for one, each in found.items()])
+        found = {one: item for one, item in regions.items() if kind == "system" and (not name or one == name)}
+        return as_json([{"name": one, **_region_document(item)} for one, item in found.items()])
     if act == "unregister":
         for one in [name] if name else list(regions):
             regions.pop(one, None)
-        return Answer(200, b"")
+        return TritonAnswer(200, b"")
     try:
         stated = mapping(json.loads(body or b"{}"))
     except ValueError as error:
@@ -109,7 +109,7 @@ def on_regions(serving: Serving, kind: str, name: str, act: str, body: bytes) ->
     return _register(serving, name, stated)
 
 
-def find_region(server: Server, name: str) -> Region:
+def find_region(server: SimulatedTriton, name: str) -> SimulatedMemoryRegion:
     """The region of a name; raises Refusal where the server knows none."""
     if name not in server.regions:
         raise Refusal(404, f"Unable to find shared memory region: '{name}'")
@@ -125,17 +125,17 @@ def write_region(serving: Serving, name: str, offset: object, raw: bytes) -> Non
     serving.container.memory[region.key] = base64.b64encode(held).decode()
 
 
-def _register(serving: Serving, name: str, stated: dict[str, object]) -> Answer:
+def _register(serving: Serving, name: str, stated: dict[str, object]) -> TritonAnswer:
     key, size, offset = text(stated.get("key")), stated.get("byte_size"), stated.get("offset")
     if name in serving.server.regions:
         return as_error(400, f"shared memory region '{name}' already in manager")
     if key.lstrip("/") not in serving.container.memory:
         return as_error(500, f"Unable to open shared memory region: '{key}'")
-    serving.server.regions[name] = Region(
+    serving.server.regions[name] = SimulatedMemoryRegion(
         key.lstrip("/"), offset if isinstance(offset, int) else 0, size if isinstance(size, int) else 0
     )
-    return Answer(200, b"")
+    return TritonAnswer(200, b"")
 
 
-def _told(region: Region) -> dict[str, object]:
+def _region_document(region: SimulatedMemoryRegion) -> dict[str, object]:
     return {"key": f"/{region.key}", "offset": region.offset, "byte_size": region.size}

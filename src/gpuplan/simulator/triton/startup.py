@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuplan.simulator.document import text, texts
 from gpuplan.simulator.engine.lookup import image_by_id
 from gpuplan.simulator.engine.registry import TRITON
-from gpuplan.simulator.state import Container, NodeState, Server
+from gpuplan.simulator.state import NodeState, SimulatedContainer, SimulatedTriton
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.load import LoadFailed, Serving, load
 from gpuplan.simulator.triton.model_files import NeverAnswers
@@ -99,7 +99,7 @@ _NGC_BACKENDS = [
 _FIRST_TRITON_IN_ENV = "TRITON_SERVER_VERSION="
 
 
-def start_server(state: NodeState, container: Container, machine: Machine, words: Sequence[str]) -> int | None:
+def start_server(state: NodeState, container: SimulatedContainer, machine: Machine, words: Sequence[str]) -> int | None:
     """Start the server; returns the exit code where it gives up, None where it runs."""
     reference = text(container.config.get("Image"))
     release = release_of(reference)
@@ -117,8 +117,8 @@ def start_server(state: NodeState, container: Container, machine: Machine, words
 
 
 def _server(
-    state: NodeState, container: Container, machine: Machine, options: Options, release: TritonRelease | None
-) -> Server:
+    state: NodeState, container: SimulatedContainer, machine: Machine, options: Options, release: TritonRelease | None
+) -> SimulatedTriton:
     for path in options.repositories:
         real = machine.inside(container, path)
         if real is None or not real.is_dir():
@@ -126,9 +126,9 @@ def _server(
     image = image_by_id(state, container.image)
     names = [*(image.tags if image else ()), text(container.config.get("Image"))]
     ngc = any(name.startswith(TRITON) for name in names)
-    told = [one for one in texts(container.config.get("Env")) if one.startswith(_FIRST_TRITON_IN_ENV)]
-    version = told[0].partition("=")[2] if told else (release.version if release else "")
-    return Server(
+    versions = [one for one in texts(container.config.get("Env")) if one.startswith(_FIRST_TRITON_IN_ENV)]
+    version = versions[0].partition("=")[2] if versions else (release.version if release else "")
+    return SimulatedTriton(
         repositories=options.repositories,
         mode=options.text("model-control-mode", "none"),
         http_port=int(options.text("http-port", "8000")),

@@ -20,12 +20,12 @@ from gpuplan.triton.lint.check import (
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.value import JsonObject
 
-SIZE = Check("batch-size", "A batch size is not valid", Effect.REFUSED)
-PREFERRED = Check("preferred-batch-size", "A preferred batch size is not valid", Effect.REFUSED)
-LEVELS = Check("priority-levels", "Priority levels do not fit", Effect.REFUSED)
-UNUSED = Check("priority-unused", "Priorities without levels", Effect.IGNORED, Severity.WARNING)
-ORDER = Check("preserve-ordering", "Order cannot be kept", Effect.REFUSED)
-OFF = Check("batching-off", "Batching without a batch size", Effect.IGNORED, Severity.WARNING)
+SIZE = Check("batch-size", "Invalid batch size", Effect.REFUSED)
+PREFERRED = Check("preferred-batch-size", "Invalid preferred batch size", Effect.REFUSED)
+LEVELS = Check("priority-levels", "Invalid priority levels", Effect.REFUSED)
+UNUSED = Check("priority-unused", "Priorities without priority_levels", Effect.IGNORED, Severity.WARNING)
+ORDER = Check("preserve-ordering", "Order cannot be preserved", Effect.REFUSED)
+OFF = Check("batching-off", "Dynamic batching without max_batch_size", Effect.IGNORED, Severity.WARNING)
 FIELD = "dynamic_batching"
 
 
@@ -34,7 +34,7 @@ def _size(model: LintedModel, _: LintedRepository) -> Findings:
     if size < 0:
         where = model.where("max_batch_size")
         detail = f"max_batch_size of {model.name} is {size}."
-        yield SIZE.at(where, detail, "Write 0 for a model that does not batch, or the largest batch that it takes.")
+        yield SIZE.at(where, detail, "Write 0 for a model that does not batch, or the largest batch that it accepts.")
 
 
 def _preferred(model: LintedModel, _: LintedRepository) -> Findings:
@@ -62,7 +62,7 @@ def _off(model: LintedModel, _: LintedRepository) -> Findings:
         yield OFF.at(
             model.where(FIELD),
             f"{model.name} has dynamic_batching and no max_batch_size; each request is a batch of its own.",
-            "State max_batch_size, or take dynamic_batching out.",
+            "State max_batch_size, or remove dynamic_batching.",
         )
 
 
@@ -74,7 +74,7 @@ def _priorities(model: LintedModel, _: LintedRepository) -> Findings:
     if not levels:
         for name in ("default_priority_level", "priority_queue_policy"):
             if batching.get(name):
-                detail = f"{model.name} states {name} and no priority_levels: all requests are alike."
+                detail = f"{model.name} states {name} and no priority_levels, so all requests have the same priority."
                 yield UNUSED.at(model.where(FIELD, name), detail, "State priority_levels.")
         return
     if not 1 <= default <= levels:
@@ -98,12 +98,14 @@ def _ordering(model: LintedModel, _: LintedRepository) -> Findings:
         return
     where = model.where(FIELD, "preserve_ordering")
     if number(batching.get("priority_levels")) > 1:
-        detail = f"{model.name} keeps the order of requests, and has more than one priority level."
-        yield ORDER.at(where, detail, "Take one of the two out.")
+        detail = f"{model.name} preserves the order of requests, but has more than one priority level."
+        yield ORDER.at(where, detail, "Remove one of the two.")
     for path, policy in _policies(batching):
         if policy.get("timeout_action") == "DELAY" and number(policy.get("default_timeout_microseconds")):
-            detail = f"{model.name} keeps the order of requests, and delays those that time out."
-            yield ORDER.at(model.where(FIELD, *path), detail, "Let timeout_action be REJECT, or give up the order.")
+            detail = f"{model.name} preserves the order of requests, but delays those that time out."
+            yield ORDER.at(
+                model.where(FIELD, *path), detail, "Set timeout_action: REJECT, or remove preserve_ordering."
+            )
 
 
 def _policies(batching: JsonObject) -> Iterator[tuple[tuple[str, ...], JsonObject]]:
@@ -115,10 +117,10 @@ def _policies(batching: JsonObject) -> Iterator[tuple[tuple[str, ...], JsonObjec
 
 # Checks of sequence batching: its control tensors, its states and its slots.
 
-CONTROL = Check("sequence-control", "A control tensor of sequences is not valid", Effect.REFUSED)
-STATE = Check("sequence-state", "A state of sequences is not valid", Effect.REFUSED)
-STATE_TWICE = Check("sequence-state-duplicate", "Two states have one tensor", Effect.WRONG)
-SLOTS = Check("sequence-slots", "A share of slots is not valid", Effect.REFUSED)
+CONTROL = Check("sequence-control", "Invalid sequence control tensor", Effect.REFUSED)
+STATE = Check("sequence-state", "Invalid sequence state", Effect.REFUSED)
+STATE_TWICE = Check("sequence-state-duplicate", "Two sequence states use the same tensor", Effect.WRONG)
+SLOTS = Check("sequence-slots", "Invalid minimum_slot_utilization", Effect.REFUSED)
 FIELD_sequences = "sequence_batching"
 _BOOLEAN = ("CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_READY", "CONTROL_SEQUENCE_END")
 _PAIRS = ("int32_false_true", "fp32_false_true", "bool_false_true")

@@ -85,17 +85,17 @@ def _waits_for_itself(flow: Flow, index: int) -> bool:
     return False
 
 
-PLATFORM = Check("ensemble-platform", "An ensemble does not say that it is one", Effect.REFUSED)
-GROUPS = Check("ensemble-instance-group", "An ensemble has no instances", Effect.REFUSED)
+PLATFORM = Check("ensemble-platform", "An ensemble does not state platform: ensemble", Effect.REFUSED)
+GROUPS = Check("ensemble-instance-group", "An ensemble cannot have instance groups", Effect.REFUSED)
 OPTIMIZATION = Check("ensemble-optimization", "An ensemble cannot be optimized", Effect.REFUSED)
 WARMUP = Check("ensemble-warmup", "An ensemble cannot be warmed up", Effect.REFUSED)
 STEP = Check("ensemble-step", "A step of an ensemble is not complete", Effect.REFUSED)
 PRODUCER = Check("ensemble-producer", "A tensor of an ensemble has two producers", Effect.REFUSED)
 OUTPUT = Check("ensemble-output", "An output of an ensemble is never written", Effect.REFUSED)
 INPUT = Check("ensemble-input", "An input of an ensemble is never read", Effect.REFUSED)
-TENSOR = Check("ensemble-tensor", "A tensor of an ensemble leads nowhere", Effect.REFUSED)
+TENSOR = Check("ensemble-tensor", "A tensor of an ensemble is not connected", Effect.REFUSED)
 UNUSED = Check("ensemble-output-unused", "An output of a step is not used", Effect.IGNORED, Severity.WARNING)
-LOOP = Check("ensemble-loop", "Steps of an ensemble wait for one another", Effect.REFUSED)
+LOOP = Check("ensemble-loop", "The steps of an ensemble form a cycle", Effect.REFUSED)
 
 FIELD = "ensemble_scheduling"
 _ALONE = (("instance_group", GROUPS), ("optimization", OPTIMIZATION), ("model_warmup", WARMUP))
@@ -112,7 +112,7 @@ def _settings(model: LintedModel, _: LintedRepository) -> Findings:
         yield PLATFORM.at(model.where(FIELD), detail, 'Write platform: "ensemble".')
     if model.config.get("backend"):
         detail = f"{model.name} is an ensemble, and states the backend {model.config['backend']}."
-        yield PLATFORM.at(model.where("backend"), detail, "Take backend out.")
+        yield PLATFORM.at(model.where("backend"), detail, "Remove backend.")
     for name, check in _ALONE:
         if name in model.config:
             detail = f"{model.name} is an ensemble, and states {name}; only the models of its steps may."
@@ -128,7 +128,7 @@ def _steps(model: LintedModel, _: LintedRepository) -> Findings:
         for name in ("model_name", "input_map", "output_map"):
             if not step.get(name):
                 where = model.where(FIELD, "step", index)
-                yield STEP.at(where, f"Step {index} of {model.name} states no {name}.", "Every step has all three.")
+                yield STEP.at(where, f"Step {index} of {model.name} states no {name}.", "Each step needs all three.")
 
 
 def _flow(model: LintedModel, _: LintedRepository) -> Findings:
@@ -139,7 +139,7 @@ def _flow(model: LintedModel, _: LintedRepository) -> Findings:
     for tensor, (_first, index, key) in flow.twice.items():
         where = model.where(FIELD, "step", index, "output_map", key)
         detail = f"{tensor} of {model.name} is written by two steps; a tensor has one producer."
-        yield PRODUCER.at(where, detail, "Give the second one a name of its own.")
+        yield PRODUCER.at(where, detail, "Give the second one its own name.")
     yield from _ends(model, flow)
     yield from _between(model, flow)
 
@@ -148,14 +148,14 @@ def _ends(model: LintedModel, flow: Flow) -> Findings:
     for index, tensor in enumerate(listed(model.config, "input")):
         if (name := text(tensor.get("name"))) and name not in flow.readers and name not in flow.writers:
             detail = f"No step of {model.name} reads its input {name}."
-            yield INPUT.at(model.where("input", index), detail, "Map it into a step, or take it out.")
+            yield INPUT.at(model.where("input", index), detail, "Map it to a step, or remove it.")
     for index, tensor in enumerate(listed(model.config, "output")):
         name = text(tensor.get("name"))
         if not name or name in flow.ready:
             continue
         why = f": it waits for {', '.join(missing)}" if (missing := flow.missing_for(name)) else ""
         detail = f"The output {name} of {model.name} is never written{why}."
-        yield OUTPUT.at(model.where("output", index), detail, "Let the output_map of a step give it.")
+        yield OUTPUT.at(model.where("output", index), detail, "Map it in the output_map of a step.")
 
 
 def _between(model: LintedModel, flow: Flow) -> Findings:
@@ -170,10 +170,12 @@ def _between(model: LintedModel, flow: Flow) -> Findings:
         where = model.where(FIELD, "step", index, "output_map", key)
         if tensor not in flow.readers and tensor not in outputs:
             detail = f"Step {index} of {model.name} writes {tensor}, which no step reads and which is no output."
-            yield TENSOR.at(where, detail, "Take it out of the output_map.")
+            yield TENSOR.at(where, detail, "Remove it from the output_map.")
     for index in flow.stuck:
-        detail = f"Step {index} of {model.name} waits for what comes of its own output."
-        yield LOOP.at(model.where(FIELD, "step", index), detail, "Break the circle; a step reads what came before.")
+        detail = f"Step {index} of {model.name} depends on its own output."
+        yield LOOP.at(
+            model.where(FIELD, "step", index), detail, "Break the cycle: a step can read only what earlier steps write."
+        )
 
 
 def _unused(model: LintedModel, repository: LintedRepository) -> Findings:
@@ -189,14 +191,14 @@ def _unused(model: LintedModel, repository: LintedRepository) -> Findings:
 
 # Checks of an ensemble against the models of its steps: what it maps is there, and of the same type and shape.
 
-PART = Check("ensemble-part", "An ensemble names a model that is not served beside it", Effect.REFUSED)
+PART = Check("ensemble-part", "An ensemble uses a model that the server does not serve", Effect.REFUSED)
 MAP = Check("ensemble-map", "A step maps a tensor that its model does not have", Effect.REFUSED)
-UNMAPPED = Check("ensemble-unmapped", "An input of a step gets nothing", Effect.REFUSED)
-TYPE = Check("ensemble-type", "Two data types of one tensor", Effect.REFUSED)
-SHAPE = Check("ensemble-shape", "Two shapes of one tensor", Effect.REFUSED)
-BATCH = Check("ensemble-batch-size", "An ensemble batches more than its parts", Effect.REFUSED)
-VERSION = Check("ensemble-version", "A step wants a version that is not served", Effect.REFUSED)
-CYCLE = Check("ensemble-cycle", "Ensembles are composed of one another", Effect.REFUSED)
+UNMAPPED = Check("ensemble-unmapped", "An input of a step is not mapped", Effect.REFUSED)
+TYPE = Check("ensemble-type", "A tensor has two data types", Effect.REFUSED)
+SHAPE = Check("ensemble-shape", "A tensor has two shapes", Effect.REFUSED)
+BATCH = Check("ensemble-batch-size", "An ensemble has a larger batch size than its models", Effect.REFUSED)
+VERSION = Check("ensemble-version", "A step uses a version that is not served", Effect.REFUSED)
+CYCLE = Check("ensemble-cycle", "Ensembles contain each other", Effect.REFUSED)
 FIELD_graph = "ensemble_scheduling"
 _LATEST = -1
 
@@ -225,7 +227,7 @@ def _parts(model: LintedModel, repository: LintedRepository) -> Findings:
             yield VERSION.at(
                 model.where(FIELD_graph, "step", index, "model_version"),
                 f"Step {index} of {model.name} {stated} of {name}, and served is {there}.",
-                "Write model_version: -1 for the latest, or let that version be served (versions:).",
+                "Write model_version: -1 for the latest, or serve that version (versions:).",
             )
 
 
@@ -304,13 +306,13 @@ def _agree(model: LintedModel, part: LintedModel, index: int, kind: str, seen: d
 def _clash(model: LintedModel, tensor: str, known: _Seen, found: _Seen, where: Location) -> Findings:
     if known.type and found.type and known.type != found.type:
         detail = f"{tensor} of {model.name} is {known.type} of {known.model}, and {found.type} of {found.model}."
-        yield TYPE.at(where, detail, "Let both have one data type; Triton converts nothing between steps.")
+        yield TYPE.at(where, detail, "Use one data type for both; Triton does not convert between steps.")
     elif known.dims and found.dims and not (_fit(known.dims, found.dims) or _fit(known.full, found.full)):
         yield SHAPE.at(
             where,
             f"{tensor} of {model.name} is {_shown(known.full)} of {known.model}, and {_shown(found.full)} of "
             f"{found.model}.",
-            "Let both have one shape; -1 in the first place is the batch.",
+            "Use one shape for both; a first dimension of -1 is the batch.",
         )
 
 
@@ -337,7 +339,7 @@ def _cycles(repository: LintedRepository) -> Findings:
         yield CYCLE.at(
             model.where(FIELD_graph),
             f"None of them can be loaded first: {' → '.join(circle)}.",
-            "Take one of them out of the other's steps.",
+            "Remove one of them from the other's steps.",
         )
 
 

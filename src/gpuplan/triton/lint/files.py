@@ -25,13 +25,13 @@ from gpuplan.triton.model_config_text import without_comments
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 
 NONE = Check("version-directory", "A model has no version directory", Effect.REFUSED)
-PASSED = Check("version-name", "A directory that looks like a version is passed over", Effect.IGNORED, Severity.WARNING)
-MISREAD = Check("version-misread", "A directory is taken for a version that is not there", Effect.REFUSED)
+PASSED = Check("version-name", "A directory that looks like a version is ignored", Effect.IGNORED, Severity.WARNING)
+MISREAD = Check("version-misread", "A directory is mistaken for a version", Effect.REFUSED)
 NUMBER = Check("version-number", "A version's number is too large", Effect.KILLS)
-POLICY = Check("version-policy", "A wanted version is not there", Effect.REFUSED)
+POLICY = Check("version-policy", "A requested version does not exist", Effect.REFUSED)
 FILE = Check("model-file", "A version has no model file", Effect.REFUSED)
-LABELS = Check("label-file", "A file of labels is not there", Effect.REFUSED)
-ENVIRONMENT = Check("execution-environment", "An execution environment is not there", Effect.REFUSED)
+LABELS = Check("label-file", "A label file does not exist", Effect.REFUSED)
+ENVIRONMENT = Check("execution-environment", "An execution environment does not exist", Effect.REFUSED)
 
 _DIRECTORY = "$$TRITON_MODEL_DIRECTORY/"
 _NUMBERED = re.compile(r"^v?[0-9]+$")
@@ -50,7 +50,7 @@ def _versions(model: LintedModel, _: LintedRepository) -> Findings:
         if _NUMBERED.match(folder) and folder not in map(str, model.versions) and folder not in model.misread:
             plainly = int(folder.lstrip("v"))
             detail = f"{root}/{folder} is no version for Triton: their names are numbers without leading zeros."
-            fix = "Take it away" if plainly in model.versions else f"Call it {plainly}"
+            fix = "Remove it" if plainly in model.versions else f"Call it {plainly}"
             yield PASSED.at(Location(f"{root}/{folder}"), detail, f"{fix}.")
 
 
@@ -79,12 +79,12 @@ def _policy(model: LintedModel, _: LintedRepository) -> Findings:
         yield POLICY.at(
             model.where("version_policy", "specific", "versions", index),
             f"Version {version} of {model.name} is asked for, and {model.root} holds {present}.",
-            "Add the directory, or ask for versions that are there.",
+            "Add the directory, or request existing versions.",
             Severity.ERROR if strict else Severity.WARNING,
         )
     if "latest" in policy and not number(objects(policy, "latest").get("num_versions")):
         where = model.where("version_policy", "latest", "num_versions")
-        yield POLICY.at(where, f"{model.name} asks for the latest 0 versions.", "Ask for one at least.")
+        yield POLICY.at(where, f"{model.name} asks for the latest 0 versions.", "Request at least one.")
     if "specific" in policy and not plain(objects(policy, "specific"), "versions"):
         where = model.where("version_policy", "specific")
         yield POLICY.at(where, f"{model.name} asks for specific versions and names none.", f"There: {present}.")
@@ -111,7 +111,7 @@ def _labels(model: LintedModel, _: LintedRepository) -> Findings:
             yield LABELS.at(
                 model.where("output", index, "label_filename"),
                 f"{text(output.get('name'))} takes its labels from {file}, which is not in {model.root}.",
-                "Put it beside the version directories, or take label_filename out.",
+                "Put it next to the version directories, or remove label_filename.",
             )
 
 
@@ -122,7 +122,7 @@ def _environment(model: LintedModel, _: LintedRepository) -> Findings:
         yield ENVIRONMENT.at(
             model.where("parameters", "EXECUTION_ENV_PATH"),
             f"EXECUTION_ENV_PATH names {inside}, which is not in {model.root}.",
-            "Bring the archive with the model, or name one of the image by its absolute path.",
+            "Put the archive into the model's directory, or name one in the image by its absolute path.",
         )
 
 
@@ -138,14 +138,14 @@ ENUM = Check("config-enum", SUMMARY, Effect.REFUSED, fixed=True)
 VALUE = Check("config-value", SUMMARY, Effect.REFUSED, fixed=True)
 DUPLICATE = Check("config-duplicate", SUMMARY, Effect.REFUSED, fixed=True)
 CHOICE = Check("config-choice", SUMMARY, Effect.REFUSED, fixed=True)
-PLACEHOLDER = Check("config-placeholder", "A placeholder was never filled in", Effect.REFUSED, fixed=True)
+PLACEHOLDER = Check("config-placeholder", "Unfilled placeholder", Effect.REFUSED, fixed=True)
 
 _BY_KIND = {"syntax": SYNTAX, "field": FIELD, "enum": ENUM, "value": VALUE, "duplicate": DUPLICATE, "choice": CHOICE}
 _FIXES = {
-    "duplicate": "Keep one of them; what belongs together goes into one block.",
+    "duplicate": "Keep one of them; put everything into one block.",
     "choice": "Keep one of them.",
 }
-_LOG = "Correct the file; Triton would refuse it too, and tell the reason only in its log."
+_LOG = "Correct the file. Triton would refuse it too, with the reason only in its log."
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ def _unfilled(text: str, file: str) -> Iterator[Diagnostic]:
     for match in re.finditer(r"\$\{[^}\n]*\}?", without_comments(text)):
         yield PLACEHOLDER.at(
             place(text, match.start(), file),
-            f"{match[0]} stands where Triton wants a value.",
-            "Fill in the template, or state the field under `config:` in the plan file and take it out here.",
+            f"{match[0]} is in a place where Triton expects a value.",
+            "Fill in the template, or set the field under `config:` in the plan file and remove it here.",
         )
 
 

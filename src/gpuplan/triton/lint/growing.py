@@ -41,8 +41,8 @@ def _growing(model: LintedModel, _: LintedRepository) -> Findings:
             shown = f"self.{name}" if owner.name else name
             yield GROWING.at(
                 source.where(node),
-                f"{method.name} of {model.name} adds to {shown}, and nothing ever takes from it: the process grows "
-                "with every request.",
+                f"{method.name} of {model.name} adds to {shown}, and nothing removes from it: the process grows "
+                "with each request.",
                 f"Keep {shown} bounded: collections.deque(maxlen=…), a cache with a size, or clear it.",
             )
 

@@ -23,14 +23,14 @@ from gpuplan.triton.lint.tensors import SELF_DESCRIBING
 from gpuplan.triton.releases import BACKENDS, missing_in
 from gpuplan.types.diagnostic import Diagnostic, Severity
 
-NAME = Check("model-name", "A model's config has another name", Effect.REFUSED)
-YOUNG = Check("field-release", "A field that this Triton does not know", Effect.REFUSED)
+NAME = Check("model-name", "Model name in config.pbtxt differs", Effect.REFUSED)
+YOUNG = Check("field-release", "This Triton release does not know a field", Effect.REFUSED)
 MISSING = Check("backend-missing", "A model has no backend", Effect.REFUSED)
-PLATFORM = Check("platform", "A platform that is none", Effect.REFUSED)
-PAIR = Check("platform-backend", "Platform and backend do not fit", Effect.REFUSED)
-UNKNOWN = Check("backend-unknown", "A backend that is not known", Effect.REFUSED, Severity.WARNING)
-ABSENT = Check("backend-not-in-image", "A backend that the image does not have", Effect.REFUSED)
-RUNTIME = Check("backend-runtime", "A runtime that the backend does not have", Effect.REFUSED)
+PLATFORM = Check("platform", "Unknown platform", Effect.REFUSED)
+PAIR = Check("platform-backend", "Platform and backend do not match", Effect.REFUSED)
+UNKNOWN = Check("backend-unknown", "Unknown backend", Effect.REFUSED, Severity.WARNING)
+ABSENT = Check("backend-not-in-image", "The image does not have the backend", Effect.REFUSED)
+RUNTIME = Check("backend-runtime", "The backend does not have the runtime", Effect.REFUSED)
 AGENT = Check("repository-agent", "A repository agent must be in the image", Effect.REFUSED, Severity.WARNING)
 
 _STRICT = set(PLATFORMS.values())
@@ -46,8 +46,8 @@ def _name(model: LintedModel, _: LintedRepository) -> Findings:
     if stated != model.name:
         yield NAME.at(
             model.where("name"),
-            f"The config says {stated}, and the model is called {model.name}; Triton wants them equal.",
-            "Take the name out of the config: it is that of the directory.",
+            f"The config says {stated}, and the model is called {model.name}; Triton requires them to be equal.",
+            "Remove the name from the config: the directory's name is used.",
         )
 
 
@@ -57,7 +57,7 @@ def _young(model: LintedModel, repository: LintedRepository) -> Findings:
         yield YOUNG.at(
             model.where(*path.split(".")),
             f"{path} came with {first}, and {server.name} runs {server.release}, which would refuse the config.",
-            "Take the field out, or use a later image.",
+            "Remove the field, or use a later image.",
         )
 
 
@@ -69,7 +69,7 @@ def _backend(model: LintedModel, repository: LintedRepository) -> Findings:
         yield PLATFORM.at(
             model.where("platform"),
             f"{model.name} has the platform {platform}, and Triton knows {', '.join(PLATFORMS)} and ensemble.",
-            f'Write backend: "{platform}"' if platform in BACKENDS else "State backend: in its place.",
+            f'Write backend: "{platform}"' if platform in BACKENDS else "State backend: instead.",
         )
     elif not model.backend:
         yield MISSING.at(
@@ -81,7 +81,7 @@ def _backend(model: LintedModel, repository: LintedRepository) -> Findings:
         yield PAIR.at(
             model.where("platform"),
             f"{model.name} has the backend {backend} and the platform {platform}.",
-            "Take the platform out; the backend says it all.",
+            "Remove the platform; the backend is enough.",
         )
     if model.backend:
         yield from _in_image(model, repository)
@@ -104,7 +104,7 @@ def _in_image(model: LintedModel, repository: LintedRepository) -> Findings:
     yield UNKNOWN.at(
         where,
         f"{model.name} wants the backend {backend}, which none of Triton's images has{near}.",
-        f"Correct the name, or bring {own} in the image or beside the model.",
+        f"Correct the name, or bring {own} in the image or next to the model.",
         Severity.ERROR if near else None,
     )
 
@@ -123,7 +123,7 @@ def _foreign(model: LintedModel, runtime: str, own: str) -> Diagnostic:
     return RUNTIME.at(
         model.where("runtime"),
         f"{model.name} wants the library {runtime}, and the {model.backend} backend of Triton's images is {own}.",
-        f"Take runtime out, or bring {runtime} beside the model.",
+        f"Remove runtime, or put {runtime} next to the model.",
     )
 
 
@@ -133,14 +133,14 @@ def _agents(model: LintedModel, _: LintedRepository) -> Findings:
         yield AGENT.at(
             model.where("model_repository_agents", "agents", index),
             f"{model.name} is only loaded where the image has libtritonrepoagent_{name}.so.",
-            "Look into /opt/tritonserver/repoagents of the image.",
+            "Look in /opt/tritonserver/repoagents of the image.",
         )
 
 
 # --- What a config leaves to the server. With auto-completion on, a server starts each Python model once more just to
 # ask it for its config, which takes 1.2 s. ---
 
-INCOMPLETE = Check("config-incomplete", "A config leaves something to the server", Effect.LATE, Severity.WARNING)
+INCOMPLETE = Check("config-incomplete", "Incomplete config.pbtxt", Effect.LATE, Severity.WARNING)
 
 
 def missing_config(model: LintedModel) -> tuple[str, ...]:

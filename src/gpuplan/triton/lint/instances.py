@@ -22,14 +22,14 @@ from gpuplan.triton.lint.check import (
 from gpuplan.types.diagnostic import Location, Severity
 from gpuplan.types.value import Json, JsonObject
 
-GPU = Check("instance-group-gpu", "An instance group asks for a GPU that is not there", Effect.REFUSED)
-KIND = Check("instance-group-kind", "An instance group that is on no GPU names GPUs", Effect.REFUSED)
-FAILOVER = Check("cpu-failover", "A CPU group is no fail-over", Effect.WRONG, Severity.WARNING)
-PROFILE = Check("instance-group-profile", "An optimization profile does not fit", Effect.REFUSED)
+GPU = Check("instance-group-gpu", "An instance group uses a GPU that does not exist", Effect.REFUSED)
+KIND = Check("instance-group-kind", "An instance group without GPUs lists GPUs", Effect.REFUSED)
+FAILOVER = Check("cpu-failover", "A CPU instance group is not a fallback", Effect.WRONG, Severity.WARNING)
+PROFILE = Check("instance-group-profile", "Invalid optimization profile", Effect.REFUSED)
 COUNT = Check("instance-group-count", "An instance group has no count", Effect.IGNORED, Severity.WARNING)
-NAMES = Check("instance-group-name", "Two instance groups have one name", Effect.WRONG, Severity.WARNING)
+NAMES = Check("instance-group-name", "Two instance groups have the same name", Effect.WRONG, Severity.WARNING)
 PASSIVE = Check("instance-group-passive", "All instances are passive", Effect.WRONG, Severity.WARNING)
-NEEDS_GPU = Check("gpu-needed", "A backend that runs on GPUs only", Effect.REFUSED)
+NEEDS_GPU = Check("gpu-needed", "The backend runs only on GPUs", Effect.REFUSED)
 FIELD = "instance_group"
 _GPU_ONLY = ("tensorrt", "tensorrtllm")
 
@@ -78,7 +78,7 @@ def _gpus(model: LintedModel, repository: LintedRepository) -> Findings:
             stated = text(group.get("kind")) or "KIND_AUTO"
             means = f", which here means {kind}" if stated != kind else ""
             detail = f"{model.name} has a group of {stated}{means}, and names the GPUs {_shown(named)}."
-            fix = "Take gpus out, or write KIND_GPU."
+            fix = "Remove gpus, or write KIND_GPU."
             if means and server.gpus:
                 detail = f"{detail[:-1]}; {server.name} sees {mapping(server)}."
             yield KIND.at(where, detail, fix)
@@ -106,8 +106,8 @@ def _failover(model: LintedModel, repository: LintedRepository) -> Findings:
         yield FAILOVER.at(
             model.where(FIELD, kinds["KIND_CPU"]),
             f"{model.name} has groups on GPU and CPU: both serve at once, so some requests are slow, and neither "
-            "takes the place of the other.",
-            "Keep one group; KIND_AUTO takes GPUs where there are any, once, at the load.",
+            "replaces the other.",
+            "Keep one group. KIND_AUTO uses GPUs if there are any; it is decided once, at load time.",
         )
 
 
@@ -135,7 +135,7 @@ def _shape(model: LintedModel, _: LintedRepository) -> Findings:
         seen.add(name)
         if count is not None and number(count) < 1:
             detail = f"{model.name} has a group of {count} instances; Triton makes one."
-            yield COUNT.at(model.where(FIELD, index, "count"), detail, "State 1 or more; no instance is no model.")
+            yield COUNT.at(model.where(FIELD, index, "count"), detail, "State 1 or more.")
         yield from _profiles(model, index, group)
     if stated and all(group.get("passive") for group in stated):
         detail = f"All instances of {model.name} are passive, and no request ever reaches it."
@@ -147,7 +147,7 @@ def _profiles(model: LintedModel, index: int, group: JsonObject) -> Findings:
     where = model.where(FIELD, index, "profile")
     if profiles and model.backend != "tensorrt":
         detail = f"{model.name} names optimization profiles, which TensorRT plans alone have."
-        yield PROFILE.at(where, detail, "Take profile out.")
+        yield PROFILE.at(where, detail, "Remove profile.")
     elif wrong := [each for each in profiles if not text(each).isdecimal()]:
         yield PROFILE.at(where, f"{wrong[0]!r} is no optimization profile.", 'Write their numbers, such as ["0"].')
 
@@ -159,8 +159,8 @@ def _shown(numbers: Sequence[Json]) -> str:
 # Checks of the rate limiter: what instances ask for against what the server's flags grant.
 
 OFF = Check("rate-limiter-off", "The rate limiter is off", Effect.IGNORED, Severity.WARNING)
-LIMIT = Check("rate-limiter-resource", "An instance asks for more than there is", Effect.REFUSED)
-SCOPE = Check("rate-limiter-scope", "A resource is both global and of each device", Effect.REFUSED)
+LIMIT = Check("rate-limiter-resource", "An instance requests more of a resource than exists", Effect.REFUSED)
+SCOPE = Check("rate-limiter-scope", "A resource is both global and per device", Effect.REFUSED)
 _EVERY = -1
 """Stands for every device, as in rate_limiter.cc."""
 
@@ -202,8 +202,8 @@ def _off(model: LintedModel, repository: LintedRepository) -> Findings:
         if "rate_limiter" in group:
             yield OFF.at(
                 model.where("instance_group", index, "rate_limiter"),
-                f"{model.name} states a rate_limiter, and {server.name} runs without --rate-limit: it is not heeded.",
-                "Give the server --rate-limit=execution_count, or take rate_limiter out.",
+                f"{model.name} states a rate_limiter, and {server.name} runs without --rate-limit: it is ignored.",
+                "Give the server --rate-limit=execution_count, or remove rate_limiter.",
             )
 
 
@@ -220,7 +220,7 @@ def _limits(model: LintedModel, repository: LintedRepository) -> Findings:
             known = "which no --rate-limit-resource names" if not of else f"and it is limited to {most}"
             yield LIMIT.at(
                 each.where,
-                f"{each.model} asks for {each.count} of {each.resource}, {known}: no instance could ever run.",
+                f"{each.model} asks for {each.count} of {each.resource}, {known}: no instance can ever run.",
                 f"Give the server --rate-limit-resource={each.resource}:{each.count}, or ask for less.",
             )
 

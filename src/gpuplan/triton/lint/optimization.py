@@ -16,10 +16,10 @@ from gpuplan.triton.lint.check import (
 from gpuplan.triton.lint.instances import groups
 from gpuplan.types.diagnostic import Severity
 
-ACCELERATOR = Check("accelerator-ignored", "An accelerator that is not used", Effect.IGNORED, Severity.WARNING)
-UNKNOWN = Check("accelerator-parameter", "A parameter that the accelerator does not know", Effect.REFUSED)
-PARAMETER = Check("parameter-ignored", "A parameter that the backend does not read", Effect.IGNORED, Severity.WARNING)
-GRAPHS = Check("cuda-graphs-ignored", "CUDA graphs that are not used", Effect.IGNORED, Severity.WARNING)
+ACCELERATOR = Check("accelerator-ignored", "Accelerator is not used", Effect.IGNORED, Severity.WARNING)
+UNKNOWN = Check("accelerator-parameter", "Unknown accelerator parameter", Effect.REFUSED)
+PARAMETER = Check("parameter-ignored", "The backend ignores a parameter", Effect.IGNORED, Severity.WARNING)
+GRAPHS = Check("cuda-graphs-ignored", "CUDA graphs are not used", Effect.IGNORED, Severity.WARNING)
 
 _READERS = ("onnxruntime", "tensorflow", "openvino", "pytorch")
 """Backends that read execution_accelerators (the README of each)."""
@@ -46,12 +46,12 @@ def _accelerators(model: LintedModel, repository: LintedRepository) -> Findings:
             name = text(accelerator.get("name"))
             where = model.where("optimization", "execution_accelerators", field, index)
             if model.backend and model.backend not in _READERS:
-                fix = _ENGINE if model.backend == "tensorrt" else "Take it out."
+                fix = _ENGINE if model.backend == "tensorrt" else "Remove it."
                 detail = f"{model.name} names the accelerator {name}, which {model.backend} never reads."
                 yield ACCELERATOR.at(where, detail, fix)
             elif kinds == {elsewhere}:
                 detail = f"{model.name} names {name} as {field}, and all its instances are {elsewhere}."
-                yield ACCELERATOR.at(where, detail, "Take it out, or change the kind of an instance group.")
+                yield ACCELERATOR.at(where, detail, "Remove it, or change the kind of an instance group.")
             elif name == "tensorrt" and model.backend == "onnxruntime":
                 yield from _unknown(model, (field, index), objects(accelerator, "parameters"))
 
@@ -60,7 +60,7 @@ def _unknown(model: LintedModel, place: tuple[str, int], parameters: object) -> 
     for key in parameters if isinstance(parameters, dict) else ():
         if key not in _TENSORRT and not key.startswith("trt_"):
             where = model.where("optimization", "execution_accelerators", *place, "parameters", key)
-            detail = f"The accelerator tensorrt of {model.name} has the parameter {key}, which it does not know."
+            detail = f"The accelerator tensorrt of {model.name} has the parameter {key}, which does not exist."
             yield UNKNOWN.at(where, detail, f"It knows {', '.join(sorted(_TENSORRT))}, and trt_….")
 
 
@@ -77,7 +77,7 @@ def _graphs(model: LintedModel, _: LintedRepository) -> Findings:
     cuda = objects(objects(model.config, "optimization"), "cuda")
     if cuda.get("graphs") is True and model.backend not in ("tensorrt", ""):
         detail = f"{model.name} wants CUDA graphs, which the tensorrt backend alone takes from here."
-        yield GRAPHS.at(model.where("optimization", "cuda", "graphs"), detail, "Take it out.")
+        yield GRAPHS.at(model.where("optimization", "cuda", "graphs"), detail, "Remove it.")
 
 
 CHECKS = CheckGroup(

@@ -110,8 +110,8 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 SYNTAX = Check("python-syntax", "A model's code has no valid syntax", Effect.REFUSED)
 MODEL = Check("python-class", "A model's code lacks its class", Effect.REFUSED)
 EXECUTE = Check("python-execute", "A model's code lacks execute", Effect.WRONG)
-SIGNATURE = Check("python-signature", "A method takes other arguments than Triton gives", Effect.REFUSED)
-NAME = Check("python-method-name", "A method that Triton never calls", Effect.WRONG, Severity.WARNING)
+SIGNATURE = Check("python-signature", "A method has the wrong arguments", Effect.REFUSED)
+NAME = Check("python-method-name", "Triton never calls a method", Effect.WRONG, Severity.WARNING)
 
 CALLED: Mapping[str, tuple[str, ...]] = {
     "initialize": ("args",),

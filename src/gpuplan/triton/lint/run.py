@@ -25,7 +25,7 @@ _GROUPS = (
     files.CHECKS, identity.CHECKS, tensors.CHECKS, batching.CHECKS, instances.CHECKS, server.CHECKS,
     optimization.CHECKS, python.CHECKS, growing.CHECKS, tensorrt.CHECKS, ensemble.CHECKS,
 )  # fmt: skip
-IDLE = Check("silence-idle", "A silenced check finds nothing", Effect.IGNORED, Severity.WARNING)
+IDLE = Check("silence-idle", "A silenced check has no findings", Effect.IGNORED, Severity.WARNING)
 CHECKS: Mapping[str, Check] = {check.id: check for group in _GROUPS for check in group.checks} | {IDLE.id: IDLE}
 """Every check by its id."""
 
@@ -100,5 +100,5 @@ def _findings(repository: LintedRepository) -> Iterator[tuple[str, Diagnostic]]:
 
 def _idle(silence: SilencedCheck) -> Diagnostic:
     whose = f" of {silence.model}" if silence.model else ""
-    detail = f"The check {silence.check}{whose} is silenced ({silence.reason}), and finds nothing any more."
-    return IDLE.at(silence.where or Location(""), detail, "Take it out of the list.")
+    detail = f"The check {silence.check}{whose} is silenced ({silence.reason}), but no longer has findings."
+    return IDLE.at(silence.where or Location(""), detail, "Remove it from the list.")

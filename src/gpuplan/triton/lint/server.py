@@ -22,8 +22,8 @@ from gpuplan.triton.server_flags import faults
 from gpuplan.types.diagnostic import Severity
 
 OFF = Check("response-cache-off", "The server has no response cache", Effect.IGNORED, Severity.WARNING)
-DECOUPLED = Check("response-cache-decoupled", "The response cache does not take a decoupled model", Effect.REFUSED)
-SEQUENCES = Check("response-cache-sequence", "The response cache does not take sequences", Effect.REFUSED)
+DECOUPLED = Check("response-cache-decoupled", "A decoupled model cannot use the response cache", Effect.REFUSED)
+SEQUENCES = Check("response-cache-sequence", "A sequence model cannot use the response cache", Effect.REFUSED)
 
 
 def _cache(model: LintedModel, repository: LintedRepository) -> Findings:
@@ -31,23 +31,23 @@ def _cache(model: LintedModel, repository: LintedRepository) -> Findings:
         return
     server, where = repository.server, model.where("response_cache")
     if objects(model.config, "model_transaction_policy").get("decoupled") is True:
-        detail = f"{model.name} is decoupled, and has its responses cached."
-        yield DECOUPLED.at(where, detail, "Take response_cache out, or decoupled.")
+        detail = f"{model.name} is decoupled and enables the response cache."
+        yield DECOUPLED.at(where, detail, "Remove response_cache or decoupled.")
     if "sequence_batching" in model.config:
-        detail = f"{model.name} serves sequences, and has its responses cached."
-        yield SEQUENCES.at(where, detail, "Take response_cache out.")
+        detail = f"{model.name} serves sequences and enables the response cache."
+        yield SEQUENCES.at(where, detail, "Remove response_cache.")
     if server.flags is not None and not (server.flag("cache-config") or server.flag("response-cache-byte-size")):
         yield OFF.at(
             where,
-            f"{model.name} has its responses cached, and {server.name} runs without a cache: nothing is ever found.",
-            "Give the server a cache (cache: 64MiB under triton:), or take response_cache out.",
+            f"{model.name} has its responses cached, and {server.name} runs without a cache, so it has no effect.",
+            "Give the server a cache (cache: 64MiB under triton:), or remove response_cache.",
         )
 
 
 # Checks of a model's metrics: the names of its tags, and what it wants measured.
 
-TAG = Check("metric-tag", "A metric tag that ends the server", Effect.KILLS)
-CONTROL = Check("metric-control", "A metric is not described in full", Effect.REFUSED)
+TAG = Check("metric-tag", "A metric tag would crash the server", Effect.KILLS)
+CONTROL = Check("metric-control", "Incomplete metric_control", Effect.REFUSED)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_]*)?", re.ASCII)
 """Triton puts a `_` before the name and hands it to prometheus-cpp, which takes letters, digits and `_`, and no two `_`
 at the beginning; of anything else it throws, and nobody catches it, with --allow-metrics=false neither (2.51.0)."""
@@ -58,7 +58,7 @@ def _tags(model: LintedModel, _: LintedRepository) -> Findings:
         if not _NAME.fullmatch(name):
             yield TAG.at(
                 model.where("metric_tags", name),
-                f"{model.name} has the metric tag {name!r}: with the load the whole server ends, and all its models.",
+                f"{model.name} has the metric tag {name!r}: loading it would end the whole server with all its models.",
                 "Use letters, digits and _, the first one a letter or digit.",
             )
 
@@ -75,10 +75,8 @@ def _controls(model: LintedModel, _: LintedRepository) -> Findings:
 
 # Checks of the server's own flags, where no plan file states them.
 
-FLAG = Check("server-flag", "A flag that this Triton does not take", Effect.STOPS)
-DEPRECATED = Check(
-    "server-flag-advice", "A flag of Triton that does not do what it says", Effect.IGNORED, Severity.WARNING
-)
+FLAG = Check("server-flag", "This Triton release does not accept a flag", Effect.STOPS)
+DEPRECATED = Check("server-flag-advice", "A Triton flag has no effect", Effect.IGNORED, Severity.WARNING)
 
 
 def _flags(repository: LintedRepository) -> Findings:

@@ -26,10 +26,10 @@ from gpuplan.triton.releases import tensorrt_of
 from gpuplan.types.diagnostic import Location, Severity
 from gpuplan.types.value import JsonObject
 
-PLAN = Check("tensorrt-plan", "A file is no TensorRT plan", Effect.REFUSED)
-VERSION = Check("tensorrt-version", "A plan was built by another TensorRT", Effect.REFUSED)
-CAPABILITY = Check("tensorrt-capability", "A plan was built for another GPU", Effect.REFUSED)
-SIDECAR = Check("tensorrt-sidecar", "What lies beside a plan cannot be read", Effect.IGNORED, Severity.WARNING)
+PLAN = Check("tensorrt-plan", "Not a TensorRT plan", Effect.REFUSED)
+VERSION = Check("tensorrt-version", "A TensorRT plan was built by another release", Effect.REFUSED)
+CAPABILITY = Check("tensorrt-capability", "A TensorRT plan was built for another GPU", Effect.REFUSED)
+SIDECAR = Check("tensorrt-sidecar", "Cannot read the description of a TensorRT plan", Effect.IGNORED, Severity.WARNING)
 
 HEADER = 28
 _TAG = b"ftrt"
@@ -63,12 +63,12 @@ def _plans(model: LintedModel, repository: LintedRepository) -> Findings:
             where = Location(str(model.root / path))
             head = _head(model.files[path])
             if why := _no_plan(head):
-                yield PLAN.at(where, f"{path} of {model.name} {why}.", "Bring the plan that trtexec wrote.")
+                yield PLAN.at(where, f"{path} of {model.name} {why}.", "Use the plan that trtexec wrote.")
                 continue
             beside, fault = _beside(model, path)
             if fault:
                 yield SIDECAR.at(
-                    Location(f"{where.file}.json"), f"{path}.json {fault}.", "docs/checks.md has its form."
+                    Location(f"{where.file}.json"), f"{path}.json {fault}.", "The format is in docs/checks.md."
                 )
             built = _built(head, beside)
             yield from _version(model, path, where, built, server)
@@ -95,7 +95,7 @@ def _head(file: Path) -> bytes:
 
 def _no_plan(head: bytes) -> str:
     if head.startswith(_POINTER):
-        return "is a pointer of Git LFS, and not the plan itself"
+        return "is a Git LFS pointer, not the plan itself (git lfs pull)"
     if len(head) == HEADER and head[:4] != _TAG:
         length = int.from_bytes(head[:4], "little")
         if 0 < length < LONGEST and head[4:5] == b"{":

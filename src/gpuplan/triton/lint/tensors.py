@@ -25,11 +25,11 @@ NAME = Check("tensor-name", "A tensor has no name", Effect.REFUSED)
 TWICE = Check("tensor-duplicate", "Two tensors have one name", Effect.WRONG)
 TYPE = Check("tensor-type", "A tensor has no data type", Effect.REFUSED)
 DIMS = Check("tensor-dims", "A tensor's dims are not valid", Effect.REFUSED)
-RESHAPE = Check("tensor-reshape", "A tensor cannot be reshaped so", Effect.REFUSED)
-FORMAT = Check("tensor-format", "A tensor's format does not fit", Effect.REFUSED)
-SHAPE = Check("shape-tensor", "Only TensorRT has such tensors", Effect.REFUSED)
+RESHAPE = Check("tensor-reshape", "Invalid reshape", Effect.REFUSED)
+FORMAT = Check("tensor-format", "Invalid tensor format", Effect.REFUSED)
+SHAPE = Check("shape-tensor", "Only TensorRT plans have such tensors", Effect.REFUSED)
 NOTHING = Check("tensors-missing", "A model states no inputs or outputs", Effect.WRONG, Severity.WARNING)
-BATCH = Check("batch-tensor", "A batch tensor does not fit", Effect.REFUSED)
+BATCH = Check("batch-tensor", "Invalid batch tensor", Effect.REFUSED)
 
 SELF_DESCRIBING = frozenset({"onnxruntime", "tensorrt", "tensorflow", "openvino"})
 """Backends that read tensors off the model file where the config has none (model_configuration.md)."""
@@ -70,10 +70,10 @@ def _each(model: LintedModel, repository: LintedRepository) -> Findings:
         yield from _dims(model, kind, index, tensor, free)
         if tensor.get("is_shape_tensor") and not plan:
             detail = f"{name} is a shape tensor, and {model.name} is no TensorRT plan."
-            yield SHAPE.at(model.where(kind, index, "is_shape_tensor"), detail, "Take is_shape_tensor out.")
+            yield SHAPE.at(model.where(kind, index, "is_shape_tensor"), detail, "Remove is_shape_tensor.")
         if tensor.get("is_non_linear_format_io") and not plan:
             detail = f"{name} is in a non-linear format, and {model.name} is no TensorRT plan."
-            yield SHAPE.at(model.where(kind, index, "is_non_linear_format_io"), detail, "Take it out.")
+            yield SHAPE.at(model.where(kind, index, "is_non_linear_format_io"), detail, "Remove it.")
 
 
 def _dims(model: LintedModel, kind: str, index: int, tensor: JsonObject, free: bool) -> Findings:
@@ -88,27 +88,27 @@ def _dims(model: LintedModel, kind: str, index: int, tensor: JsonObject, free: b
     images = tensor.get("format") in ("FORMAT_NHWC", "FORMAT_NCHW")
     if dims and (images or tensor.get("is_non_linear_format_io")) and len(dims) != 3:
         detail = f"{name} is in a format of three dimensions, and states {len(dims)}."
-        yield FORMAT.at(model.where(kind, index, "format"), detail, "State three dims, or take the format out.")
+        yield FORMAT.at(model.where(kind, index, "format"), detail, "State three dims, or remove the format.")
     if "reshape" in tensor and dims and not bad:
         shape = plain(objects(tensor, "reshape"), "shape")
         if why := _misfit(dims, shape, number(model.config.get("max_batch_size"))):
             yield RESHAPE.at(
                 model.where(kind, index, "reshape"),
                 f"{name} cannot become {_shown(shape)} from {_shown(dims)}: {why}.",
-                "The elements must stay as many, between one variable dimension and the next.",
+                "The number of elements must stay the same between variable dimensions.",
             )
 
 
 def _misfit(dims: Sequence[Json], shape: Sequence[Json], batch: int) -> str:
     """Why dims cannot become a shape (ValidateIOShape in model_config_utils.cc), or an empty text."""
     if not shape and not batch:
-        return "a model that does not batch has no tensors without dimensions"
+        return "a model without batching cannot have tensors without dimensions"
     if any(number(each) < 1 and each != _VARIABLE for each in shape):
         return "a dimension is 1 or more, or -1"
     old, new = _stretches(dims), _stretches(shape)
     if len(old) != len(new):
-        return "they have not as many variable dimensions"
-    return "" if old == new else "they have not as many elements"
+        return "they have different numbers of variable dimensions"
+    return "" if old == new else "they have different numbers of elements"
 
 
 def _stretches(dims: Sequence[Json]) -> list[int]:
@@ -131,7 +131,7 @@ def _twice(model: LintedModel, _: LintedRepository) -> Findings:
     for kind, index, tensor in tensors(model):
         name = text(tensor.get("name"))
         if name and (kind, name) in seen:
-            detail = f"{model.name} states the {kind} {name} twice; Triton takes both, and requests reach one."
+            detail = f"{model.name} states the {kind} {name} twice; Triton accepts both, but requests reach only one."
             yield TWICE.at(model.where(kind, index), detail, "Rename or remove one.")
         seen.add((kind, name))
 
@@ -141,7 +141,7 @@ def _nothing(model: LintedModel, repository: LintedRepository) -> Findings:
         return
     for kind in ("input", "output"):
         if not listed(model.config, kind):
-            detail = f"{model.name} states no {kind}, and its backend cannot find them out."
+            detail = f"{model.name} states no {kind}, and its backend cannot detect them."
             yield NOTHING.at(model.where(kind), detail, f"State {kind} with name, data_type and dims.")
 
 
@@ -174,10 +174,10 @@ def _batch_faults(field: str, batch: JsonObject, names: dict[str, set[str]]) -> 
 
 # Checks of warm-up: whether its samples are requests that the model takes.
 
-INPUT = Check("warmup-input", "A warm-up is no request that the model takes", Effect.REFUSED)
-BATCH_warmup = Check("warmup-batch-size", "A warm-up is larger than a batch", Effect.REFUSED)
-NOTHING_warmup = Check("warmup-nothing", "A warm-up sends nothing", Effect.IGNORED, Severity.WARNING)
-DATA = Check("warmup-data", "A warm-up has no data", Effect.REFUSED)
+INPUT = Check("warmup-input", "A warm-up sample does not match the model", Effect.REFUSED)
+BATCH_warmup = Check("warmup-batch-size", "A warm-up sample exceeds the batch size", Effect.REFUSED)
+NOTHING_warmup = Check("warmup-nothing", "A warm-up sample sends nothing", Effect.IGNORED, Severity.WARNING)
+DATA = Check("warmup-data", "A warm-up sample has no data", Effect.REFUSED)
 FIELD = "model_warmup"
 _BYTES = {
     "TYPE_BOOL": 1, "TYPE_UINT8": 1, "TYPE_UINT16": 2, "TYPE_UINT32": 4, "TYPE_UINT64": 8, "TYPE_INT8": 1,
@@ -213,8 +213,8 @@ def _inputs(model: LintedModel, index: int, sample: JsonObject) -> Findings:
     for name in given:
         where = model.where(FIELD, index, "inputs", name)
         if name not in tensors:
-            detail = f"A warm-up of {model.name} gives {name}, which is none of its inputs."
-            yield INPUT.at(where, detail, "Take it out.", Severity.WARNING)
+            detail = f"A warm-up of {model.name} gives {name}, which is not one of its inputs."
+            yield INPUT.at(where, detail, "Remove it.", Severity.WARNING)
         for check, why in _misfits(model, tensors.get(name, {}), objects(given, name)):
             yield check.at(where, f"A warm-up of {model.name} gives {name} {why}.")
 
