@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from gpuplan.resources.container.conflicts import held_ports
 from gpuplan.resources.container.differences import Before, desired_env, differences
-from gpuplan.resources.container.fields.conversion import desired_fields, show_value
+from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
 from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
 from gpuplan.resources.container.read import ObservedContainers
@@ -130,9 +130,7 @@ def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:
     return tuple(Address(node, "port", port.rpartition(":")[2]) for port in held)
 
 
-_LIVE = frozenset({"restart", "memory", "cpus"})
-"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_UPDATED = _LIVE | {"name"}
+_UPDATED = IN_PLACE | {"name"}
 _IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
@@ -229,7 +227,7 @@ def _stays(wanted: DesiredContainer, live: Live, fields: Sequence[FieldChange]) 
 
 
 def _in_place(change: FieldChange) -> bool:
-    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+    return change.path in _IN_PLACE and (change.path not in IN_PLACE or change.after is not None)
 
 
 def disturbance(wanted: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:

@@ -70,6 +70,8 @@ def _fields(live: Live, observed: ObservedContainers, image: ObservedImage | Non
         for path, value in fields.items()
         if given.get(path) != value and not is_default(path, fields, live, observed)
     }
+    if below("logging", own):
+        own["logging.driver"] = fields["logging.driver"]  # options are those of a driver
     for name, field in FIELDS.items():
         parts = below(name, own)
         if name == "networks":

@@ -201,7 +201,7 @@ def _lacks(stated: _Stated) -> str:
 
 def _about(fault: FlagIssue) -> str:
     if fault.fatal:
-        return "Triton flag is not supported"
+        return "This Triton release does not accept a flag"
     return "Triton flag is deprecated" if "deprecated" in fault.why else "Triton flag has no effect"
 
 

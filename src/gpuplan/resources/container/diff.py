@@ -100,7 +100,7 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: ObservedContainers,
     current, extra = _current(desired.address.name, ours)
     leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
     wanted = DesiredContainer(
-        desired, spec, resolve_devices(spec.devices, context), recorded.needs if recorded else (), leaves
+        desired, spec, resolve_devices(spec.gpus, context), recorded.needs if recorded else (), leaves
     )
     wanted = with_specifications(wanted, observed.toolkit)
     if wanted.bound.missing:

@@ -135,7 +135,7 @@ def is_default(path: str, fields: Fields, live: Live, observed: ObservedContaine
     if value in FIELDS[name].empty:
         return True
     by_engine: Mapping[str, Json] = {
-        "logging.driver": None if any(key.startswith("logging.options.") for key in fields) else engine.log_driver,
+        "logging.driver": engine.log_driver,
         "runtime": observed.default_runtime,
         "cgroupns": _CGROUPNS.get(engine.cgroup_version, value),
         "memory_swap": 2 * whole(fields.get("memory")),

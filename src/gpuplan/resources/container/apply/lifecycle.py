@@ -20,7 +20,7 @@ from gpuplan.resources.container.apply.engine import (
 )
 from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access, devices_now
 from gpuplan.resources.container.apply.readiness import wait_ready
-from gpuplan.resources.container.create_body import Owner, create_body, restart_policy
+from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.fields.conversion import update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
@@ -135,8 +135,7 @@ def update(container: str, making: ContainerContext) -> None:
         current = live(mapping(engine.inspect_container(container)))
         if current.name != making.name:
             rename_container(current, making.name, making.address, making.context)
-        policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        body = {**update_body(spec), **policy}
+        body = update_body(spec)
         done = not body or post_update(engine, container, body)
     if not done:
         raise Problem(_fixed(making))
