@@ -15,7 +15,7 @@ def checked_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
     """
     from gpuplan.resources.kinds import KINDS
 
-    known = [room.kind for room in KINDS]
+    known = [room.name for room in KINDS]
     if unknown := [name for name in names or () if name not in known]:
         raise Problem([_unknown(name, known) for name in unknown], Exit.USAGE)
     return tuple(dict.fromkeys(names or ()))

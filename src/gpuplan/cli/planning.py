@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.interrupt import leaving_at_once
-from gpuplan.types.change import Unknown
+from gpuplan.types.change import Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
@@ -73,7 +73,7 @@ def unread(node: NodeChanges) -> bool:
     return any(unknown.address.kind == "node" for unknown in node.unknown)
 
 
-def addressed(unknown: Unknown) -> Diagnostic:
+def addressed(unknown: Unreadable) -> Diagnostic:
     """Why something could not be read, with what it was."""
     diagnostic = unknown.diagnostic
     return diagnostic if diagnostic.address else replace(diagnostic, address=str(unknown.address))

@@ -10,7 +10,7 @@ from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.cli.inputs import Inputs
-    from gpuplan.core.plan.desired import Wish
+    from gpuplan.core.plan.desired import DesiredState
     from gpuplan.planfile.schema import PlanFile
 
 
@@ -49,7 +49,7 @@ def validate(
     return Exit.DONE
 
 
-def _wishes(inputs: Inputs) -> Mapping[str, Wish]:
+def _wishes(inputs: Inputs) -> Mapping[str, DesiredState]:
     from gpuplan.core.plan.desired import desire
 
     return desire(inputs.plan, inputs.inventory.hosts)

@@ -11,7 +11,7 @@ from gpuplan.output.page import BLANK, Block, FieldRow, Fields, Page, paragraph
 from gpuplan.output.summary import plan_summary
 from gpuplan.output.value import both_sides, one_side
 from gpuplan.output.words import count, errors, few, within
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Unknown, Unmanaged
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Unmanaged, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 
 COLOURS = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.REPLACE: "magenta", Action.DELETE: "red"}
@@ -92,7 +92,7 @@ def left_alone(node: str, things: tuple[Unmanaged, ...]) -> Iterator[Block]:
         yield paragraph(Text(text, "yellow"), Text("    ! ", "yellow"))
 
 
-def not_read(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
+def not_read(node: str, parts: tuple[Unreadable, ...]) -> Iterator[Block]:
     """What could not be read; nothing is planned from it."""
     for part in whole_node(parts):
         yield paragraph(Text(f"Not read: {visible(part.diagnostic.summary)}.", "yellow"), Text("  ? ", "yellow"))
@@ -105,7 +105,7 @@ def not_read(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
         yield paragraph(Text(told, "yellow"), Text("    ? ", "yellow"))
 
 
-def whole_node(parts: Sequence[Unknown]) -> list[Unknown]:
+def whole_node(parts: Sequence[Unreadable]) -> list[Unreadable]:
     """Why the node as a whole could not be read; empty where it was."""
     return [part for part in parts if part.address.kind == NODE]
 

@@ -5,13 +5,13 @@ The fields are described in docs/json.md. Whoever changes the meaning of one rai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuplan.output.json_parts import change, diagnostic, unknown, unmanaged
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Step
 from gpuplan.types.changeset import FORMAT, KIND, ChangeSet, NodeChanges
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Json, JsonObject, as_object, to_json
 
 
 def change_set(whole: ChangeSet) -> JsonObject:
@@ -42,7 +42,8 @@ def _node(node: NodeChanges) -> JsonObject:
         "diagnostics": [diagnostic(each) for each in node.diagnostics],
         "rests_on": {str(address): moved for address, moved in node.rests_on.items()},
         "desired": [
-            {"address": str(each.address), "spec": each.spec, "needs": _names(each.needs)} for each in node.desired
+            {"address": str(desired.address), "spec": to_json(desired.spec), "needs": _names(desired.needs)}
+            for desired in node.desired
         ],
     }
 
@@ -60,16 +61,23 @@ def _step(step: Step) -> JsonObject:
         "name": step.name,
         "verb": step.verb.value,
         "title": step.title,
-        "arguments": step.arguments,
-        "lane": step.lane,
-        "crew": step.crew,
-        "abreast": step.abreast,
+        "payload": _payload(step),
+        "sequence": step.sequence,
+        "concurrency_group": step.concurrency_group,
+        "max_parallel": step.max_parallel,
         "makes": _names(step.makes),
         "uses": _names(step.uses),
         "releases": _names(step.releases),
         "frees": _names(step.frees),
         "after": _names(step.after),
     }
+
+
+def _payload(step: Step) -> Json:
+    """The step's payload; `type` names its class."""
+    if step.payload is None or isinstance(step.payload, Mapping):
+        return to_json(step.payload)
+    return {"type": type(step.payload).__name__, **as_object(to_json(step.payload))}
 
 
 def _names(addresses: Sequence[Address]) -> list[str]:

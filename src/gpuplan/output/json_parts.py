@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, FieldChange, Unknown, Unmanaged
+from gpuplan.types.change import Change, FieldChange, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.value import JsonObject, Later
+from gpuplan.types.value import JsonObject, KnownAfterApply
 
 
 def diagnostic(one: Diagnostic) -> JsonObject:
@@ -47,17 +47,17 @@ def unmanaged(one: Unmanaged) -> JsonObject:
     }
 
 
-def unknown(one: Unknown) -> JsonObject:
+def unknown(one: Unreadable) -> JsonObject:
     """Something that could not be read."""
     return {"address": str(one.address), "cause": maybe(one.cause), "diagnostic": diagnostic(one.diagnostic)}
 
 
 def _field(one: FieldChange) -> JsonObject:
-    later = one.after if isinstance(one.after, Later) else None
+    later = one.after if isinstance(one.after, KnownAfterApply) else None
     return {
         "path": one.path,
         "before": one.before,
-        "after": None if isinstance(one.after, Later) else one.after,
+        "after": None if isinstance(one.after, KnownAfterApply) else one.after,
         "after_known_later": later.what if later else None,
         "sensitive": one.sensitive,
     }

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpuplan.output.words import count, errors, few
-from gpuplan.types.change import Action, Unknown
+from gpuplan.types.change import Action, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.finding import Report
 from gpuplan.types.outcome import NodeOutcome, Status
@@ -79,7 +79,7 @@ def _doubts(nodes: Sequence[NodeChanges]) -> list[str]:
     return [f"{count(failed, 'node')} with errors."] * bool(failed) + _unread([node.unknown for node in nodes])
 
 
-def _unread(unknown: Sequence[Sequence[Unknown]]) -> list[str]:
+def _unread(unknown: Sequence[Sequence[Unreadable]]) -> list[str]:
     """A node that could not be reached counts as a node, anything less as a resource."""
     nodes = sum(any(part.address.kind == "node" for part in parts) for parts in unknown)
     parts = sum(part.address.kind != "node" for parts in unknown for part in parts)

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from gpuplan.output.escape import visible
 from gpuplan.types.change import FieldChange
-from gpuplan.types.value import PRIVATE, Json, Later
+from gpuplan.types.value import PRIVATE, Json, KnownAfterApply
 
 LONGEST = 240
 """Characters of one value that are shown; of a longer one only what differs, or its beginning and end."""
@@ -21,11 +21,11 @@ _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _MISTAKABLE = re.compile(r"^(true|false|null|\(.*\)|[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|[\[{\"'].*)?$", re.DOTALL)
 
 
-def written(value: Json | Later) -> str:
+def written(value: Json | KnownAfterApply) -> str:
     """The value as an operator reads it: strings bare unless that could be misread, all else as JSON."""
     if value is None:
         return NOTHING
-    if isinstance(value, Later):
+    if isinstance(value, KnownAfterApply):
         return visible(str(value))
     if isinstance(value, str):
         bare = value == value.strip() and not _MISTAKABLE.match(value)
@@ -35,7 +35,7 @@ def written(value: Json | Later) -> str:
     return _short_digests(_json(value))
 
 
-def one_side(value: Json | Later, sensitive: bool = False) -> str:
+def one_side(value: Json | KnownAfterApply, sensitive: bool = False) -> str:
     """One value alone, cut in the middle where it is long."""
     if sensitive:
         return PRIVATE

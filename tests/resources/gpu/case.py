@@ -18,7 +18,7 @@ from gpuplan.types.change import Change, Comparison
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 from tests.resources.gpu.node import Node, checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -95,7 +95,8 @@ def told(comparison: Comparison) -> Mapping[str, Any]:
     return {
         "changes": {change.address.name: _change(change) for change in comparison.changes},
         "bindings": {
-            each.name: "later" if isinstance(bound, Later) else bound for each, bound in comparison.bindings.items()
+            each.name: "later" if isinstance(bound, KnownAfterApply) else bound
+            for each, bound in comparison.bindings.items()
         },
         "unmanaged": [
             {

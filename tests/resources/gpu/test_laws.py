@@ -13,7 +13,7 @@ from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 from tests.resources.gpu.case import wishes
 from tests.resources.gpu.node import Node
 from tests.resources.gpu.test_apply import changes, run
@@ -108,11 +108,11 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     ]
     found = compared(node, after, record)
     steps = [step for change in found.changes for step in change.steps]
-    going = {step.arguments["instance"] for step in steps if step.arguments["act"] == "destroy"}
+    going = {step.payload["instance"] for step in steps if step.payload["act"] == "destroy"}
     guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
     assert len([each for each in guarded if "compute instance" not in each.what]) == len(going & set(busy))
     ids = {(one["start"], inside["id"]) for one in live for inside in one["compute_instances"] if one["id"] in busy}
-    inside = [step.arguments for step in steps if step.arguments["act"] == "destroy_compute"]
+    inside = [step.payload for step in steps if step.payload["act"] == "destroy_compute"]
     hit = [each for each in inside if (each["start"], each["compute"]) in ids]
     assert len(guarded) == len(going & set(busy)) + len(hit)
 
@@ -138,7 +138,7 @@ def test_a_failed_probe_never_yields_a_change(
         in_sync = not failing_hides_slices(failing) and not changes_if_read(node, mig, record, failing)
         found = compared(node, mig, record)
         assert found.changes == ()
-        assert not [each for each, bound in found.bindings.items() if isinstance(bound, Later)]
+        assert not [each for each, bound in found.bindings.items() if isinstance(bound, KnownAfterApply)]
         assert found.unknown or found.diagnostics or in_sync
 
 

@@ -18,7 +18,7 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json, Later, digest
+from gpuplan.types.value import Json, KnownAfterApply, digest
 
 CDI_KIND = "cdi"
 """Specifications are in nobody's wishes: neither recorded nor a finding of a drift check, as images are not."""
@@ -137,7 +137,7 @@ def _moving(users: Sequence[DesiredContainer], context: DiffContext) -> tuple[Ad
 def _field(stale: SpecificationDifference, moving: Sequence[Address], gpus: Gpus) -> FieldChange:
     before: Json = sorted(name for name in stale.specification.devices if name != "all")
     if moving:
-        return FieldChange("devices", before, Later("the devices of the node"))
+        return FieldChange("devices", before, KnownAfterApply("the devices of the node"))
     uuids = not stale.specification.devices or any(name.startswith(_UUID) for name in stale.specification.devices)
     after = sorted(
         name

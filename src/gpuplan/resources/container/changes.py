@@ -19,7 +19,7 @@ from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Verb
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json, JsonObject, Later
+from gpuplan.types.value import Json, JsonObject, KnownAfterApply
 
 TAKE_OVER = "take-over"
 """Name of the step in which a new container starts while the old one serves."""
@@ -115,7 +115,7 @@ def _making(name: str, verb: Verb, title: str, wanted: DesiredContainer) -> Step
 
 def _arguments(wanted: DesiredContainer) -> dict[str, Json]:
     gpus: dict[str, Json] = {
-        part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
+        part.name: None if isinstance(uuid, KnownAfterApply) else uuid for part, uuid in wanted.bound.devices.items()
     }
     cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
     return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
@@ -140,7 +140,7 @@ def create(wanted: DesiredContainer) -> Change:
     fields = [FieldChange("image", None, spec.image)]
     if wanted.bound.later:
         names = ", ".join(address.name for address in wanted.bound.later)
-        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
+        fields.append(FieldChange("gpus", None, KnownAfterApply(f"UUID of {names}")))
     elif wanted.bound.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
     fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())

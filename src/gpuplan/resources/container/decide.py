@@ -20,7 +20,7 @@ from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, Unknown
+from gpuplan.types.change import Action, Change, Comparison, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
@@ -34,7 +34,7 @@ class Decision:
     wanted: DesiredContainer | None = None
     """Absent where the spec could not be read."""
     change: Change | None = None
-    unknown: Unknown | None = None
+    unknown: Unreadable | None = None
     warning: Diagnostic | None = None
     foreign: Live | None = None
     """The container of its name that somebody else made."""
@@ -204,12 +204,12 @@ def unread(desired: Sequence[Desired], error: ProbeError, context: DiffContext) 
     """Every container that is wanted or was applied is unknown."""
     recorded = (address for address in context.record.resources if address.kind == "container")
     addresses = dict.fromkeys((*(each.address for each in desired), *recorded))
-    return Comparison(unknown=tuple(Unknown(address, _engine(address, error)) for address in addresses))
+    return Comparison(unknown=tuple(Unreadable(address, _engine(address, error)) for address in addresses))
 
 
-def unresolved(address: Address, parts: Sequence[str]) -> Unknown:
+def unresolved(address: Address, parts: Sequence[str]) -> Unreadable:
     """A container whose devices cannot be told."""
-    return Unknown(
+    return Unreadable(
         address,
         Diagnostic(
             "The GPUs of a container could not be told",
@@ -220,9 +220,9 @@ def unresolved(address: Address, parts: Sequence[str]) -> Unknown:
     )
 
 
-def spec_unread(address: Address, fault: ValueError) -> Unknown:
+def spec_unread(address: Address, fault: ValueError) -> Unreadable:
     """A container whose spec, as a record or a saved change set keeps it, is of another form."""
-    return Unknown(
+    return Unreadable(
         address,
         Diagnostic(
             "What was applied of a container could not be read",

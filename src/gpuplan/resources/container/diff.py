@@ -188,7 +188,7 @@ def _leaving(change: Change, observed: ObservedContainers, plan: str) -> Iterabl
     mine = [live for live in observed.containers if live.plan == plan and live.role == change.address.name]
     if change.action is not Action.UPDATE:
         return mine
-    ids = {one for step in change.steps for one in texts(step.arguments.get("ids"))}
+    ids = {one for step in change.steps for one in texts(step.payload.get("ids"))}
     return [live for live in mine if live.id in ids]
 
 

@@ -17,6 +17,6 @@ CONTAINER = Kind(
     read,
     diff,
     apply_step,
-    also=(IMAGE_KIND, CDI),
-    asks=lambda desired: images_to_look_up([each for each in desired if each.address.kind == "container"]),
+    companion_kinds=(IMAGE_KIND, CDI),
+    registry_images=lambda desired: images_to_look_up([each for each in desired if each.address.kind == "container"]),
 )

@@ -16,25 +16,25 @@ from gpuplan.resources.snapshot.raw import mappings
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 
 
 @dataclass(frozen=True)
 class ResolvedDevices:
     """The devices of one container; `missing` names those that the gpu room could not resolve."""
 
-    devices: Mapping[Address, str | Later]
+    devices: Mapping[Address, str | KnownAfterApply]
     missing: tuple[str, ...] = ()
 
     @property
     def later(self) -> tuple[Address, ...]:
         """Slices that exist only after another step."""
-        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
+        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, KnownAfterApply))
 
 
 def resolve_devices(parts: Sequence[str], context: DiffContext) -> ResolvedDevices:
     """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
-    devices: dict[Address, str | Later] = {}
+    devices: dict[Address, str | KnownAfterApply] = {}
     missing: list[str] = []
     for part in parts:
         found = {address: uuid for address, uuid in context.bindings.items() if _means(part, address)}
@@ -74,7 +74,7 @@ def compare_devices(
     before = sorted(has)
     if bound.later:
         names = ", ".join(address.name for address in bound.later)
-        return FieldChange("gpus", before, Later(f"UUID of {names}")), (
+        return FieldChange("gpus", before, KnownAfterApply(f"UUID of {names}")), (
             f"slice identity changed: {names} is made anew",
         )
     wanted = sorted(str(uuid) for uuid in bound.devices.values())

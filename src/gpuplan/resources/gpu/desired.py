@@ -17,7 +17,7 @@ from gpuplan.types.value import Json, JsonObject
 
 if TYPE_CHECKING:
     from gpuplan.planfile.schema import Gpu, PlanFile, Select
-    from gpuplan.resources.kind import Told
+    from gpuplan.resources.kind import DesiredResources
     from gpuplan.types.inventory import Host
 
 SELECTORS = ("index", "uuid", "pci", "model")
@@ -132,7 +132,7 @@ def _read_slice(stated: Json) -> SliceSpec:
     )
 
 
-def spec(plan: PlanFile, host: Host) -> Told:
+def spec(plan: PlanFile, host: Host) -> DesiredResources:
     """The spec door: every logical GPU of this node, and what is wrong with how it is written."""
     desired: list[Desired] = []
     diagnostics: list[Diagnostic] = []

@@ -26,12 +26,12 @@ from gpuplan.resources.gpu.placement.solve.solve import Shortage
 from gpuplan.resources.gpu.read import ObservedGpus
 from gpuplan.resources.gpu.units import Unit, resolve
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, Unknown, Unmanaged
+from gpuplan.types.change import Action, Change, Comparison, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
-from gpuplan.types.value import Later, digest
+from gpuplan.types.value import KnownAfterApply, digest
 
 
 @dataclass
@@ -39,9 +39,9 @@ class _Findings:
     """What is gathered while GPU after GPU is compared."""
 
     changes: dict[Address, list[UnitChange]] = field(default_factory=dict)
-    bindings: dict[Address, str | Later] = field(default_factory=dict)
+    bindings: dict[Address, str | KnownAfterApply] = field(default_factory=dict)
     unmanaged: list[Unmanaged] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[Unreadable] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     rests_on: dict[Address, str] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ def _wanted(
         found.rests_on[unit.address] = digest(unit.gpu.uuid)
         return
     if isinstance(unit.gpu.instances, ProbeError):
-        found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
+        found.unknown.append(Unreadable(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
         return
     settled = (
         settle(unit.spec.slices, unit.gpu, unit.address, where) if unit.gpu.supported else Settled(unit.spec.slices)
@@ -128,7 +128,7 @@ def _take(
     gpu_users = users.of_gpu(observed, unit.gpu, context.plan, unit.spec.stop_services)
     change = changes.change_of(unit, plan, turning, context.record, gpu_users, forgets)
     if change.steps and (unread := [*_unread(unit, plan, turning, observed, forgets)]):
-        found.unknown.extend(Unknown(unit.address, each) for each in unread)
+        found.unknown.extend(Unreadable(unit.address, each) for each in unread)
         return False
     found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
     found.unmanaged.extend(changes.remembered_by_others(unit, plan, turning, observed.others))
@@ -175,7 +175,7 @@ def _bind(unit: Unit, plan: Arrangement, found: _Findings, comes: bool) -> None:
             if device is not None:
                 found.bindings[part] = device.uuid
             elif comes:
-                found.bindings[part] = Later(f"slice {part.name}")
+                found.bindings[part] = KnownAfterApply(f"slice {part.name}")
 
 
 def _no_longer_wanted(wanted: Mapping[Address, GpuSpec], record: Record) -> dict[Address, GpuSpec]:
@@ -206,16 +206,16 @@ def _dropped(
     """A GPU that the plan file no longer names: the slices that we made go, and MIG mode is as it was found."""
     for name, uuid in _remembered_units(address, stated, context.record).items():
         if observed.error is not None:
-            found.unknown.append(Unknown(address, words.unread(address, observed.error)))
+            found.unknown.append(Unreadable(address, words.unread(address, observed.error)))
             return
         gpu = observed.gpu(uuid)
         if gpu is None and observed.lost:
-            found.unknown.append(Unknown(address, words.lost(address, observed.lost[0])))
+            found.unknown.append(Unreadable(address, words.lost(address, observed.lost[0])))
         if gpu is None or uuid in claimed:
             continue
         claimed.add(uuid)
         if isinstance(gpu.instances, ProbeError):
-            found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
+            found.unknown.append(Unreadable(address, words.unread(address, gpu.instances, "slices")))
             continue
         _undo(Unit(name, address, stated, gpu), observed, context, found)
 

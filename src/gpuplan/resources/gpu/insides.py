@@ -23,7 +23,7 @@ class Act:
     name: str
     verb: Verb
     title: str
-    arguments: Mapping[str, Json]
+    payload: Mapping[str, Json]
     makes: tuple[Address, ...] = ()
     frees: tuple[Address, ...] = field(default=())
 

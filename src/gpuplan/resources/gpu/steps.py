@@ -50,22 +50,22 @@ class Makings:
         return self._step("remember", Verb.UPDATE, f"remember that {name} is {self.unit.gpu.uuid}", nothing)
 
     def _last(self, step: Step) -> Step:
-        arguments: dict[str, Json] = {**step.arguments, "forget_gpu": True}
-        return replace(step, arguments=arguments)
+        arguments: dict[str, Json] = {**step.payload, "forget_gpu": True}
+        return replace(step, payload=arguments)
 
     def _step(
         self, name: str, verb: Verb, title: str, arguments: Mapping[str, Json], **sets: tuple[Address, ...]
     ) -> Step:
         common: dict[str, Json] = {"gpu": self.unit.gpu.uuid, "unit": str(self.unit.address), "found": self.found}
         arguments = {**common, **arguments}
-        lane = self.unit.address.name if self.unit.prefix else ""
-        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, lane, "", 0, **sets)
+        sequence = self.unit.address.name if self.unit.prefix else ""
+        return Step(f"{self.unit.prefix}{name}", self.unit.resource, verb, title, arguments, sequence, "", 0, **sets)
 
     def _whole(self, act: whole.Act) -> Step:
         gpu = (self.unit.address,)
         sets = {"makes": gpu, "frees": gpu} if act.turns else {"uses": gpu}
         seen: dict[str, Json] = {"seen": list(self.seen)} if act.turns and self.seen else {}
-        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.arguments, **seen}, **sets)
+        return self._step(act.name, Verb.UPDATE, act.title, {"act": act.act, **act.payload, **seen}, **sets)
 
     def _destroys(self, plan: Arrangement) -> Iterator[Step]:
         made = tuple(self.unit.address.part(new.name) for new in plan.create)
@@ -111,7 +111,7 @@ class Makings:
 
     def _insides(self, plan: Arrangement) -> Iterator[Step]:
         for each in insides.acts(self.unit, plan):
-            yield self._step(each.name, each.verb, each.title, each.arguments, makes=each.makes, frees=each.frees)
+            yield self._step(each.name, each.verb, each.title, each.payload, makes=each.makes, frees=each.frees)
 
     def _remembers(self, plan: Arrangement) -> Iterator[Step]:
         """At most one step, which changes nothing of the GPU: slices under new names, and slices that are gone."""

@@ -11,7 +11,7 @@ from gpuplan.resources.gpu import memory, words
 from gpuplan.resources.gpu.desired import GpuSpec, SliceSpec, read_spec
 from gpuplan.resources.gpu.read import Gpu, ObservedGpus
 from gpuplan.types.address import Address
-from gpuplan.types.change import Unknown
+from gpuplan.types.change import Unreadable
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired
@@ -48,7 +48,7 @@ class Resolved:
     """The outcome of all selectors of one node."""
 
     units: list[Unit] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[Unreadable] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
@@ -57,7 +57,7 @@ def resolve(desired: Sequence[Desired], observed: ObservedGpus, record: Record) 
     found = Resolved()
     for each in desired:
         if observed.error is not None:
-            found.unknown.append(Unknown(each.address, words.unread(each.address, observed.error)))
+            found.unknown.append(Unreadable(each.address, words.unread(each.address, observed.error)))
             continue
         stated = read_spec(each.spec)
         if stated.select == "all":
@@ -78,7 +78,7 @@ def _all(each: Desired, stated: GpuSpec, observed: ObservedGpus, record: Record,
         unit = kept[gpu.uuid] if gpu is not None and gpu.uuid in kept else free.pop(0)
         if gpu is not None:
             found.units.append(Unit(unit, each.address, stated, gpu))
-    found.unknown.extend(Unknown(each.address, words.lost(each.address, lost)) for lost in observed.lost)
+    found.unknown.extend(Unreadable(each.address, words.lost(each.address, lost)) for lost in observed.lost)
     if not places:
         found.diagnostics.append(words.no_gpu(each, "any GPU", observed))
 
@@ -99,7 +99,7 @@ def _one(
     if len(matching) == 1:
         found.units.append(Unit(each.address, each.address, stated, matching[0]))
     elif lost is not None or (not matching and observed.lost):
-        found.unknown.append(Unknown(each.address, words.lost(each.address, lost or observed.lost[0])))
+        found.unknown.append(Unreadable(each.address, words.lost(each.address, lost or observed.lost[0])))
     elif matching:
         found.diagnostics.append(words.many_gpus(each, f"{key} {value}", matching))
     else:

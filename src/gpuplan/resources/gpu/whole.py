@@ -22,7 +22,7 @@ class Act:
     name: str
     title: str
     act: str
-    arguments: Mapping[str, Json] = field(default_factory=dict)
+    payload: Mapping[str, Json] = field(default_factory=dict)
     turns: bool = False
     """Nothing may use the GPU meanwhile, and no slice outlives it or is made before it."""
 

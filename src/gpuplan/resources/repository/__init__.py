@@ -4,14 +4,21 @@ A difference is never more than this: a file on the node has another content tha
 """
 
 from gpuplan.resources.kind import Kind
-from gpuplan.resources.repository.apply import apply_step, foresee
+from gpuplan.resources.repository.apply import apply_step, preflight
 from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
 from gpuplan.resources.repository.spec import with_former
 
 REPOSITORY = Kind(
-    "repository", ("repository",), desired_repositories, read, diff, apply_step, foresee=foresee, went_back=with_former
+    "repository",
+    ("repository",),
+    desired_repositories,
+    read,
+    diff,
+    apply_step,
+    preflight=preflight,
+    rolled_back=with_former,
 )
 
 __all__ = ["ROOM"]

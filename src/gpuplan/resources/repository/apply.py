@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.resources.repository.read import ObservedRepositories, read
 from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, wanted_model
 from gpuplan.types.change import Step, Verb
@@ -35,7 +35,7 @@ class Need:
     inodes: int
 
 
-def foresee(steps: Sequence[Step], context: ApplyContext) -> None:
+def preflight(steps: Sequence[Step], context: ApplyContext) -> None:
     """Before the first step of a node: is there room for what all of them bring?
 
     What they take away makes none: it serves until the new files are there, and goes last.
@@ -86,7 +86,7 @@ def no_room(address: str, need: Need, free: Need | None, *, goes: bool = False) 
 
 def _need(switches: Sequence[Step], context: ApplyContext) -> Need:
     """What is not there yet of all files, each content once, and the directories of each model."""
-    models = [wanted_model(step.arguments) for step in switches]
+    models = [wanted_model(step.payload) for step in switches]
     files: dict[str, RepositoryFile] = {
         file.sha256: file for model in models for file in model.files.values() if file.sha256
     }
@@ -121,28 +121,28 @@ class Progress:
             self._hands.progress(self._text, self._done, self._total)
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Do one step of a repository.
 
     Raises:
         Problem: the node or a source file is not as it must be, or the node is not as it was made.
         Refused: the agent could not do it.
     """
-    container = str(step.arguments["container"])
+    container = str(step.payload["container"])
     if step.verb is Verb.CREATE:
         context.agent("repository.prepare", plan=context.plan, container=container)
         _require(container in _look(context).repositories, step, "the repository is not there")
         return ()
     if step.verb is Verb.UPDATE:
-        _switch(step, context, container, str(step.arguments["model"]))
+        _switch(step, context, container, str(step.payload["model"]))
     else:
-        _remove(step, context, container, step.arguments["model"])
+        _remove(step, context, container, step.payload["model"])
         context.agent("blob.collect")
     return ()
 
 
 def _switch(step: Step, context: ApplyContext, container: str, model: str) -> None:
-    wanted = wanted_model(step.arguments)
+    wanted = wanted_model(step.payload)
     _bring(step, context, wanted)
     context.agent("repository.prepare", plan=context.plan, container=container)
     context.agent(
@@ -178,7 +178,7 @@ def _bring(step: Step, context: ApplyContext, wanted: ModelFiles) -> None:
     if arrived:
         context.say(f"going on where an earlier run was cut off: {arrived:,} bytes of it are there")
     require_room(step, context)
-    doing = f"sending {step.arguments['model']}{' from where it was cut off' if arrived else ''}"
+    doing = f"sending {step.payload['model']}{' from where it was cut off' if arrived else ''}"
     progress = Progress(context, doing, total)
     try:
         contents = [Content(file.sha256, file.size, partial(_opened, step, context, file)) for file in files]

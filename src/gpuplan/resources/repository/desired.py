@@ -10,7 +10,7 @@ from gpuplan.planfile.expand import containers_on
 from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
-from gpuplan.resources.kind import Told
+from gpuplan.resources.kind import DesiredResources
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
@@ -18,7 +18,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
 
-def desired_repositories(plan: PlanFile, host: Host) -> Told:
+def desired_repositories(plan: PlanFile, host: Host) -> DesiredResources:
     """One repository for each container with a `triton:` section, be it without models."""
     desired: list[Desired] = []
     faults: list[Diagnostic] = []

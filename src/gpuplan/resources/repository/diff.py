@@ -20,7 +20,7 @@ from gpuplan.resources.repository.spec import (
 from gpuplan.resources.snapshot.labels import CONTENT
 from gpuplan.triton import model_config
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown
+from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
@@ -151,7 +151,7 @@ def diff(desired: Sequence[Desired], observed: ObservedRepositories, context: Di
         known = {each.address for each in desired} | set(_recorded(context.record))
         return Comparison(unknown=tuple(_unknown(address, observed.error) for address in sorted(known)))
     changes: list[Change] = []
-    unknown: list[Unknown] = []
+    unknown: list[Unreadable] = []
     for each in desired:
         name = str(each.spec["container"])
         found = observed.repositories.get(name)
@@ -202,7 +202,7 @@ def _updated(
         steps.append(remove(address, name))
     if not steps:
         return None
-    touched = [step.arguments["model"] for step in steps]
+    touched = [step.payload["model"] for step in steps]
     return Change(
         address,
         Action.UPDATE,
@@ -283,8 +283,8 @@ def _contents(observed: ObservedRepositories, name: str) -> JsonObject | None:
     return {**contents, **{model: error.code for model, error in observed.unreadable.get(name, {}).items()}}
 
 
-def _unread(address: Address, error: ProbeError) -> Unknown:
-    return Unknown(
+def _unread(address: Address, error: ProbeError) -> Unreadable:
+    return Unreadable(
         address,
         Diagnostic(
             "A model's files could not be read",
@@ -295,9 +295,9 @@ def _unread(address: Address, error: ProbeError) -> Unknown:
     )
 
 
-def _unknown(address: Address, error: ProbeError) -> Unknown:
+def _unknown(address: Address, error: ProbeError) -> Unreadable:
     more = " Where it had much to read, plan again: it goes on from there." if error.code == "timeout" else ""
-    return Unknown(
+    return Unreadable(
         address,
         Diagnostic(
             "A model repository could not be read",

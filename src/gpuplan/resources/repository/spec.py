@@ -39,10 +39,10 @@ def wanted_models(spec: JsonObject) -> Mapping[str, ModelFiles]:
     return {name: wanted_model(as_object(model)) for name, model in as_object(spec["models"]).items()}
 
 
-def with_former(made: JsonObject, before: JsonObject, model: str) -> JsonObject:
+def with_former(made: JsonObject, before: JsonObject | None, model: str) -> JsonObject:
     """A RepositorySpec with the files of one model as another one, from before, has them."""
     models = {name: files for name, files in as_object(made["models"]).items() if name != model}
-    former = as_object(before.get("models") or {}).get(model)
+    former = as_object((before or {}).get("models") or {}).get(model)
     return {**made, "models": models if former is None else {**models, model: former}}
 
 

@@ -20,7 +20,7 @@ from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.images import ImageRequest
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.spec import REPLACES, from_json
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
 from gpuplan.types.address import Address
@@ -29,7 +29,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.value import JsonObject, as_object
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Do one step of this room.
 
     Raises:
@@ -38,13 +38,13 @@ def apply_step(step: Step, context: ApplyContext) -> Memory:
     return _ACTS[step.name](step, context)
 
 
-def _regenerate(step: Step, context: ApplyContext) -> Memory:
-    regenerate(texts(step.arguments["paths"]), step.address, context)
+def _regenerate(step: Step, context: ApplyContext) -> Facts:
+    regenerate(texts(step.payload["paths"]), step.address, context)
     return ()
 
 
-def _bring(step: Step, context: ApplyContext) -> Memory:
-    stated = step.arguments
+def _bring(step: Step, context: ApplyContext) -> Facts:
+    stated = step.payload
     ids = texts(stated.get("ids"))
     wish = ImageRequest(
         str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids
@@ -52,15 +52,15 @@ def _bring(step: Step, context: ApplyContext) -> Memory:
     return fetch_image(wish, step.address, context)
 
 
-def _take_away(step: Step, context: ApplyContext) -> Memory:
-    return remove_image(str(step.arguments["image"]), step.address, context)
+def _take_away(step: Step, context: ApplyContext) -> Facts:
+    return remove_image(str(step.payload["image"]), step.address, context)
 
 
-def _stop(step: Step, context: ApplyContext) -> Memory:
-    _begin(str(step.arguments.get("adopts", "")), step.address, context)
-    for container in texts(step.arguments["ids"]):
+def _stop(step: Step, context: ApplyContext) -> Facts:
+    _begin(str(step.payload.get("adopts", "")), step.address, context)
+    for container in texts(step.payload["ids"]):
         if (found := find_container(container, step.address, context)) is not None:
-            drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, context)
+            drain(found, float(str(step.payload.get("drain") or 0.0)), step.address, context)
             stop_container(found, step.address, context)
         after = find_container(container, step.address, context)
         if after is not None and after.busy:
@@ -69,39 +69,39 @@ def _stop(step: Step, context: ApplyContext) -> Memory:
     return ()
 
 
-def _make(step: Step, context: ApplyContext) -> Memory:
+def _make(step: Step, context: ApplyContext) -> Facts:
     return _in_turn(replace_stop_first, _making(step, context))
 
 
-def _take_over(step: Step, context: ApplyContext) -> Memory:
+def _take_over(step: Step, context: ApplyContext) -> Facts:
     return _in_turn(replace_start_first, _making(step, context))
 
 
-def _start(step: Step, context: ApplyContext) -> Memory:
+def _start(step: Step, context: ApplyContext) -> Facts:
     start(_making(step, context))
     return ()
 
 
-def _update(step: Step, context: ApplyContext) -> Memory:
-    update(str(step.arguments["id"]), _making(step, context))
+def _update(step: Step, context: ApplyContext) -> Facts:
+    update(str(step.payload["id"]), _making(step, context))
     return ()
 
 
-def _tidy(step: Step, context: ApplyContext) -> Memory:
+def _tidy(step: Step, context: ApplyContext) -> Facts:
     prove(_making(step, context))
-    for container in texts(step.arguments["ids"]):
+    for container in texts(step.payload["ids"]):
         found = find_container(container, step.address, context)
         if found is not None and (found.plan == context.plan or _put_aside(found, step.address)):
             remove_container(found, step.address, context)
     return ((step.address, None),)
 
 
-def _remove(step: Step, context: ApplyContext) -> Memory:
+def _remove(step: Step, context: ApplyContext) -> Facts:
     remove(step.address, context)
     return ()
 
 
-def _in_turn(act: Callable[[ContainerContext], None], making: ContainerContext) -> Memory:
+def _in_turn(act: Callable[[ContainerContext], None], making: ContainerContext) -> Facts:
     """Do it; that it takes the place of what somebody else made is known as long as that one has not its name back."""
     if not making.adopts:
         act(making)
@@ -131,13 +131,13 @@ def _put_aside(container: Live, address: Address) -> bool:
 
 
 def _making(step: Step, context: ApplyContext) -> ContainerContext:
-    gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
-    spec = from_json(as_object(step.arguments["spec"]))
-    by_cdi, adopts = step.arguments.get("cdi") is True, str(step.arguments.get("adopts", ""))
-    return ContainerContext(step.address, spec, str(step.arguments.get("digest", "")), gpus, context, adopts, by_cdi)
+    gpus: JsonObject = as_object(step.payload.get("gpus", {}))
+    spec = from_json(as_object(step.payload["spec"]))
+    by_cdi, adopts = step.payload.get("cdi") is True, str(step.payload.get("adopts", ""))
+    return ContainerContext(step.address, spec, str(step.payload.get("digest", "")), gpus, context, adopts, by_cdi)
 
 
-_ACTS: Mapping[str, Callable[[Step, ApplyContext], Memory]] = {
+_ACTS: Mapping[str, Callable[[Step, ApplyContext], Facts]] = {
     "regenerate": _regenerate,
     "bring": _bring,
     "take-away": _take_away,

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from gpuplan.resources.container.apply.engine import REFUSALS, EngineApi, explain, explain_engine_errors
 from gpuplan.resources.container.images import FETCHED, ImageRequest, canonical_name, short_digest
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.transport.credentials import Credentials, credentials_for, refused
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
@@ -76,7 +76,7 @@ def _silent(doing: str, seconds: float, address: Address) -> Diagnostic:
 _CHUNK = 1 << 20
 
 
-def fetch_image(wish: ImageRequest, address: Address, context: ApplyContext) -> Memory:
+def fetch_image(wish: ImageRequest, address: Address, context: ApplyContext) -> Facts:
     """See that the image is on the node; what it brought is remembered, so that it can be taken away again.
 
     Raises:
@@ -98,7 +98,7 @@ def fetch_image(wish: ImageRequest, address: Address, context: ApplyContext) -> 
     return [] if before else [(address, FETCHED)]
 
 
-def remove_image(image: str, address: Address, context: ApplyContext) -> Memory:
+def remove_image(image: str, address: Address, context: ApplyContext) -> Facts:
     """Remove an image that gpuplan brought.
 
     Raises:

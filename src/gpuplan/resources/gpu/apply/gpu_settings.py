@@ -43,7 +43,7 @@ def put(task: Task) -> list[Fact]:
     Raises:
         Problem: the node refused, or a second look does not find one of them set.
     """
-    wanted = settings.read_settings(task.step.arguments["settings"])
+    wanted = settings.read_settings(task.step.payload["settings"])
     _, gpu = task.look()
     for name, (_, value) in settings.differing(wanted, gpu).items():
         task.act("gpu.set", setting=name, value=value)

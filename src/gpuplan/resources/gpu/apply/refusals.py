@@ -53,7 +53,7 @@ def refuse_if_held(
     """
     if isinstance(observed.containers, ProbeError):
         raise Problem(words.unread_containers(step.address, observed.containers))
-    seen = {str(each) for each in as_list(step.arguments.get("seen", []))}
+    seen = {str(each) for each in as_list(step.payload.get("seen", []))}
     given = [each for each in users.given(observed, gpu, instance, compute) if each not in seen]
     if running := dict.fromkeys((*users.running(observed, gpu, instance, compute), *given)):
         what = f"slice {instance}" if instance is not None else f"GPU {gpu.uuid}"

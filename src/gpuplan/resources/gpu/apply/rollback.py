@@ -37,7 +37,7 @@ def take_back(task: Task) -> None:
     """
     try:
         _forget(task)
-        for former in _formers(task.step.arguments.get("restore")):
+        for former in _formers(task.step.payload.get("restore")):
             _put_back(task, former)
     except ConnectionLost:
         raise
@@ -46,7 +46,7 @@ def take_back(task: Task) -> None:
 
 
 def _forget(task: Task) -> None:
-    profile, start, part = task.text("profile"), task.step.arguments.get("start"), parse_address(task.text("slice"))
+    profile, start, part = task.text("profile"), task.step.payload.get("start"), parse_address(task.text("slice"))
     _, gpu = task.look()
     if not isinstance(start, int) or instance_at(gpu, profile, start) is None:
         task.context.remember([(part, None)])

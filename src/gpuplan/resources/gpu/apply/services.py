@@ -25,7 +25,7 @@ def stopped(task: Task) -> Iterator[None]:
     Raises:
         Problem: one of them does not stop (nothing was done, and the others run again) or does not start again.
     """
-    names = read_names(task.step.arguments.get("stop_services"))
+    names = read_names(task.step.payload.get("stop_services"))
     if not names:
         yield
         return

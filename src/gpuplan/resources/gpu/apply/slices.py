@@ -30,7 +30,7 @@ def destroy(task: Task) -> list[Fact]:
         if instance_at(gpu, profile, start) is not None:
             raise Problem(refusals.did_not_converge(task.step, f"the slice {instance} still stands"))
     task.context.say(f"no {profile} stands at {start}")
-    forget = task.step.arguments.get("forget")
+    forget = task.step.payload.get("forget")
     return [(parse_address(forget), None)] if isinstance(forget, str) else []
 
 
@@ -44,7 +44,7 @@ def create(task: Task) -> list[Fact]:
     _, gpu = task.look()
     if not gpu.current:
         raise Problem(refusals.did_not_converge(task.step, f"MIG mode of {gpu.uuid} is off"))
-    stated = task.step.arguments.get("start")
+    stated = task.step.payload.get("start")
     there = instance_at(gpu, profile, stated) if isinstance(stated, int) else None
     if there is not None:
         return _completed(task, there)
@@ -121,7 +121,7 @@ def _confirmed(task: Task, profile: str, start: int) -> Fact:
 
 
 def _fact(task: Task, gpu: Gpu, instance: Instance, ids: Sequence[int] | None) -> Fact:
-    adopted = bool(task.step.arguments.get("adopted"))
+    adopted = bool(task.step.payload.get("adopted"))
     fact = memory.slice_fact(gpu.uuid, instance.profile, instance.start, instance.size, ids)
     return parse_address(task.text("slice")), {**fact, "adopted": True} if adopted else fact
 
@@ -142,7 +142,7 @@ def _standing(task: Task, gpu: Gpu) -> Instance:
 
 def _place(task: Task, gpu: Gpu) -> Place:
     """Where the slice goes: as planned where the node's own table has that place, else solved by that table."""
-    profile, start = task.text("profile"), task.step.arguments.get("start")
+    profile, start = task.text("profile"), task.step.payload.get("start")
     geometry = geometry_of(gpu)
     if geometry is None or profile not in geometry.by_name:
         raise Problem(refusals.no_place(task.step, gpu))

@@ -33,20 +33,20 @@ class Task:
 
     def text(self, key: str) -> str:
         """An argument that is text."""
-        return str(self.step.arguments[key])
+        return str(self.step.payload[key])
 
     def number(self, key: str) -> int:
         """An argument that is a number."""
-        return int(str(self.step.arguments[key]))
+        return int(str(self.step.payload[key]))
 
     def numbers(self, key: str) -> tuple[int, ...]:
         """An argument that is a list of numbers; empty where it is not there."""
-        value = self.step.arguments.get(key)
+        value = self.step.payload.get(key)
         return () if value is None else tuple(int(str(each)) for each in as_list(value))
 
     def flag(self, key: str) -> bool | None:
         """An argument that is true, false or left alone."""
-        value = self.step.arguments[key]
+        value = self.step.payload[key]
         return None if value is None else bool(value)
 
     def need(self, key: str) -> Need:
@@ -77,7 +77,7 @@ class Task:
     def still_wanted(self, gpu: Gpu, slice_: str) -> Iterator[tuple[str, str]]:
         """(slice, profile) of this slice and those wanted ones that have no live instance of their profile yet."""
         live = [each.profile for each in gpu.instances] if isinstance(gpu.instances, tuple) else []
-        for pair in _pairs(self.step.arguments["wanted"]):
+        for pair in _pairs(self.step.payload["wanted"]):
             if pair[0] != slice_ and pair[1] in live:
                 live.remove(pair[1])
             else:
