@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.agent.access import has_gpus
+from gpuplan.agent.docker import has_gpus
 from gpuplan.agent.failure import Failure
-from gpuplan.agent.grants import Node, allows, enter, group_of
-from gpuplan.agent.installed import char_links
+from gpuplan.agent.proc import Node, allows, enter, group_of
+from gpuplan.agent.toolkit import char_links
 
 CONTROL = Node("nvidiactl", "/dev/nvidiactl", 195, 255)
 CAPABILITY = Node("nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", 235, 21)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.agent.cdi import generate
 from gpuplan.agent.failure import Failure
-from gpuplan.agent.specifications import LARGEST, listed, specifications
+from gpuplan.agent.toolkit import LARGEST, generate, listed, specifications
 from gpuplan.agent.world import World
 
 YAML = """\

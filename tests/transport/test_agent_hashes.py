@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from gpuplan.agent import hashes, incoming
+from gpuplan.agent import blobs, hashes
 from tests.transport.conftest import Asking, Node
 
 MODEL = {"plan": "prod", "container": "triton", "model": "m"}
@@ -179,4 +179,4 @@ def test_a_root_that_takes_no_writing_costs_time_only(asking: Asking, monkeypatc
     later(monkeypatch)
     assert manifest(Asking(asking.node)) == right
     asking.switch("m", {"a": b"one"})
-    assert incoming.MODE == 0o644
+    assert blobs.MODE == 0o644

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.agent.frames import Frames
-from gpuplan.agent.lock import holder
+from gpuplan.agent.main import Frames
+from gpuplan.agent.record import holder
 
 OWNER = {"run": "r1"}
 HANGING = """
@@ -140,7 +140,7 @@ def test_frames_end_after_a_silence() -> None:
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuplan.agent.frames.LONGEST", 1000)
+    monkeypatch.setattr("gpuplan.agent.main.LONGEST", 1000)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 2000)
     with pytest.raises(ValueError, match="no end"):

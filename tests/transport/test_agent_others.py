@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.agent import others, record
+from gpuplan.agent import record
 from tests.transport.conftest import Asking
 
 SLICE = {"gpu": "GPU-1", "profile": "3g.40gb", "start": 4, "size": 4}
@@ -79,6 +79,6 @@ def test_what_is_too_large_is_not_read(asking: Asking, monkeypatch: pytest.Monke
     assert asking.value("others", "a")["b"]["error"]["code"] == "too_large"
     assert asking.probe("record", "a")["error"]["code"] == "too_large"
     assert asking.refused("record.write", plan="a", record={"x": "y" * 100}) == "too_large"
-    monkeypatch.setattr(others, "MOST", 2)
+    monkeypatch.setattr(record, "MOST", 2)
     assert asking.probe("others", "d")["error"]["code"] == "too_large"
     assert sorted(asking.value("others", "a")) == ["b", "c"]

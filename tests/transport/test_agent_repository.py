@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.agent import paths
+from gpuplan.agent import files
 from gpuplan.agent.failure import Failure
 from tests.transport.conftest import Asking, Node
 
@@ -157,7 +157,7 @@ def test_names_that_could_leave_are_refused(asking: Asking, name: str) -> None:
 @given(path=st.lists(st.sampled_from(["..", ".", "", "a", "b", "\0"]), max_size=5).map("/".join))
 def test_a_path_that_is_let_through_stays_inside(path: str) -> None:
     with contextlib.suppress(Failure):
-        paths.checked_file(path)
+        files.checked_file(path)
         inside = os.path.normpath(os.path.join("/model", path))
         assert inside.startswith("/model/")
         assert inside == "/model/" + path.rstrip("/")
@@ -184,12 +184,12 @@ def test_a_path_that_is_let_through_stays_inside(path: str) -> None:
 )
 def test_a_path_that_escapes_is_refused(path: str) -> None:
     with pytest.raises(Failure, match="not a path"):
-        paths.checked_file(path)
+        files.checked_file(path)
 
 
 def test_a_path_that_is_too_long_for_the_system_is_refused() -> None:
     with pytest.raises(Failure, match="not a path"):
-        paths.checked_file("/".join(["a" * 200] * 20))
+        files.checked_file("/".join(["a" * 200] * 20))
 
 
 def test_a_file_that_is_also_a_directory_is_refused_and_leaves_nothing(asking: Asking) -> None:

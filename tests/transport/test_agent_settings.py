@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpuplan.agent import gpu, processes
+from gpuplan.agent import gpu, proc
 from gpuplan.agent.agent import Agent
-from gpuplan.agent.command import run
 from gpuplan.agent.failure import Failure
+from gpuplan.agent.world import run
 from tests.transport.conftest import Asking
 from tests.transport.fake_nvml import FakeNvml
 
@@ -110,7 +110,7 @@ def test_open_device_files_are_found_in_proc(tmp_path: Path) -> None:
         for number, target in enumerate(targets):
             (tmp_path / pid / "fd" / str(number)).symlink_to(target)
     (tmp_path / "77").mkdir()
-    assert processes.device_holders(str(tmp_path)) == {0: [812, 813], 1: [813]}
+    assert proc.device_holders(str(tmp_path)) == {0: [812, 813], 1: [813]}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_open_device_files_are_found_in_proc(tmp_path: Path) -> None:
     ],
 )
 def test_a_cgroup_names_the_service(cgroup: str, service: str | None) -> None:
-    assert processes.service_of(cgroup) == service
+    assert proc.service_of(cgroup) == service
 
 
 def test_a_gpu_that_hangs_does_not_hide_the_others(asking: Asking) -> None:

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.agent.agent import Agent
-from gpuplan.agent.frames import Frames
-from gpuplan.agent.main import _serve
+from gpuplan.agent.main import Frames, _serve
 from gpuplan.transport import delivery
 from gpuplan.transport.delivery import deliver
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.agent.grants import Group, device_access, device_nodes, enter, group_of
+from gpuplan.agent.proc import Group, device_access, device_nodes, enter, group_of
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from tests.lab.fixtures import Lab

@@ -3,17 +3,94 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from . import paths
+from . import files
 from .failure import Failure
-from .files import PRIVATE, make_directory, walk, write_all
+from .files import PRIVATE, make_directory, sync_directory, walk, write_all
 from .hashes import Hashes
-from .incoming import MODE, Incoming, settled, sync_all
+
+# Content on its way to the node: kept where it was cut off, so that the next run goes on from there.
+
+PIECE = 1 << 20
+MODE = 0o644
+"""Blobs become the files that a server reads, under whichever user it runs."""
+
+
+class Incoming:
+    """One content that arrives in pieces. Two that write the same see it by its size, or at the latest by its hash."""
+
+    def __init__(self, root: str, digest: str, size: int, anew: bool) -> None:
+        """Open what is there of it; `anew` forgets that."""
+        self._root = root
+        self._digest = digest
+        self._size = size
+        self._path = files.incoming(root, digest)
+        make_directory(os.path.dirname(self._path), PRIVATE, root)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if anew or os.fstat(self._descriptor).st_size > size:
+            os.ftruncate(self._descriptor, 0)
+        self._hash = hashlib.sha256()
+        for piece in iter(lambda: os.read(self._descriptor, PIECE), b""):
+            self._hash.update(piece)
+        self.written = os.fstat(self._descriptor).st_size
+
+    def write(self, body: bytes) -> None:
+        """The next piece."""
+        if os.fstat(self._descriptor).st_size != self.written:
+            raise Failure("busy", "somebody else is bringing {} as well".format(self._digest))
+        write_all(self._descriptor, body)
+        self._hash.update(body)
+        self.written += len(body)
+
+    def check(self) -> None:
+        """Raises Failure `corrupt` where size or digest differ."""
+        if self.written != self._size or self._hash.hexdigest() != self._digest:
+            raise Failure("corrupt", "content does not have the SHA-256 {}".format(self._digest))
+
+    def finish(self) -> os.stat_result:
+        """Make it a blob; what stat(2) says of it."""
+        if os.lstat(self._path).st_ino != os.fstat(self._descriptor).st_ino:
+            raise Failure("busy", "somebody else is bringing {} as well".format(self._digest))
+        os.fchmod(self._descriptor, MODE)
+        os.fsync(self._descriptor)
+        sync_directory(os.path.dirname(settled(self._root, self._path, self._digest)))
+        return os.fstat(self._descriptor)
+
+    def close(self) -> None:
+        """Leave it as it is."""
+        os.close(self._descriptor)
+
+    def drop(self) -> None:
+        """Nothing of it is worth keeping."""
+        self.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+
+def settled(root: str, arrived: str, digest: str) -> str:
+    """Put what has arrived in a blob's place; its path."""
+    path = files.blob(root, digest)
+    make_directory(os.path.dirname(path), PRIVATE, root)
+    os.replace(arrived, path)
+    return path
+
+
+def sync_all(directory: str) -> None:
+    """Make everything durable that was written to a file system: one wait for many small files (syncfs(2))."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), directory)
+    finally:
+        os.close(descriptor)
+
 
 GIVEN_UP = 3 * 86400.0
 """Seconds after the last piece of a content, from which on nobody is expected to go on with it."""
@@ -39,7 +116,7 @@ class Blobs:
 
     def intact(self, digest: str) -> bool:
         """True where the content is here and has that digest. Hashed once for each state of the file."""
-        path = paths.blob(self._root, digest)
+        path = files.blob(self._root, digest)
         self._hashes.refresh()
         try:
             right = self._hashes.of(path, os.lstat(path)) == digest
@@ -63,7 +140,7 @@ class Blobs:
 
         Raises Failure `corrupt` where size or digest differ, OSError where the disk is full; nothing is left of it.
         """
-        paths.checked_digest(digest)
+        files.checked_digest(digest)
         if offset == 0:
             self._drop(digest, wholly=False)
             self._incoming[digest] = Incoming(self._root, digest, size, anew=True)
@@ -89,12 +166,12 @@ class Blobs:
         Raises Failure `corrupt` where a digest differs or the sizes do not add up, OSError where the disk is full.
         """
         pieces = {digest: piece for digest, piece in _cut(contents, body) if not self.intact(digest)}
-        arrived = {digest: paths.incoming(self._root, digest) for digest in pieces}
-        make_directory(paths.incoming_directory(self._root), PRIVATE, self._root)
+        arrived = {digest: files.incoming(self._root, digest) for digest in pieces}
+        make_directory(files.incoming_directory(self._root), PRIVATE, self._root)
         try:
             for digest, piece in pieces.items():
                 _write(arrived[digest], piece)
-            sync_all(paths.blobs(self._root))
+            sync_all(files.blobs(self._root))
         except BaseException:
             for path in arrived.values():
                 with contextlib.suppress(FileNotFoundError):
@@ -119,13 +196,13 @@ class Blobs:
         self._hashes.refresh()
         folders = chain.from_iterable(map(os.walk, directories))
         linked = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-        known = dict(self._trusted(chain(linked, (paths.blob(self._root, digest) for digest in digests))))
+        known = dict(self._trusted(chain(linked, (files.blob(self._root, digest) for digest in digests))))
         try:
             yield
         finally:
             for digest, before in known.items():
                 with contextlib.suppress(OSError):
-                    now = os.lstat(paths.blob(self._root, digest))
+                    now = os.lstat(files.blob(self._root, digest))
                     if _same(before, now):
                         self._hashes.note(now, digest)
             self._hashes.save()
@@ -152,12 +229,12 @@ class Blobs:
         return {"removed": removed, "bytes": freed}
 
     def _files(self) -> Iterator[str]:
-        for directory, _, names in walk(paths.blobs(self._root)):
+        for directory, _, names in walk(files.blobs(self._root)):
             yield from (os.path.join(directory, name) for name in names)
 
     def _dead(self, path: str, state: os.stat_result) -> bool:
         digest = os.path.basename(path)
-        if os.path.dirname(path) == paths.incoming_directory(self._root):
+        if os.path.dirname(path) == files.incoming_directory(self._root):
             return digest not in self._incoming and time.time() - state.st_mtime > GIVEN_UP
         return state.st_nlink == 1 and digest not in self._awaited
 
@@ -182,7 +259,7 @@ class Blobs:
 
     def _arrived(self, digest: str) -> int:
         try:
-            return os.lstat(paths.incoming(self._root, digest)).st_size
+            return os.lstat(files.incoming(self._root, digest)).st_size
         except FileNotFoundError:
             return 0
 
@@ -203,7 +280,7 @@ def _cut(contents: Mapping[str, object], body: bytes) -> Iterator[tuple[str, byt
         if type(size) is not int or size < 0:
             raise Failure("invalid", "the size of {} is not a number of bytes".format(digest))
         piece, left = bytes(left[:size]), left[size:]
-        if hashlib.sha256(piece).hexdigest() != paths.checked_digest(digest):
+        if hashlib.sha256(piece).hexdigest() != files.checked_digest(digest):
             raise Failure("corrupt", "content does not have the SHA-256 {}".format(digest))
         yield digest, piece
     if left:

@@ -1,11 +1,8 @@
-"""Grants: which NVIDIA device files a container has, and which of them its control group lets its processes open.
-
-The engine and the driver know nothing of it: when systemd writes the device rules of a container anew, as it does at
-`systemctl daemon-reload`, what NVIDIA's hook had added to them is gone (NVIDIA/nvidia-container-toolkit#48).
-"""
+"""Processes of the node, as /proc tells of them: who has which GPU open, and what service one belongs to."""
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import os
@@ -13,15 +10,121 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .failure import Failure, explain
 
-DEVICE = re.compile(r"(?:nvidia(?:\d+|ctl|-uvm)|nvidia-cap\d+)\Z")
+DEVICE = re.compile(r"/dev/nvidia(\d+)\Z")
+"""The device file of one GPU, by its minor number; nvidiactl and nvidia-uvm are of no GPU in particular."""
+SERVICE = re.compile(r"/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)(?:/|$)", re.MULTILINE)
+"""The service in /proc/PID/cgroup; a service of a user's own session is not one of the system."""
+
+
+def device_holders(proc: str = "/proc") -> dict[int, list[int]]:
+    """Minor number of a GPU → who has it open, by process id, without this process. Only root sees everybody's."""
+    found: dict[int, list[int]] = {}
+    for name in os.listdir(proc):
+        if name.isdigit() and int(name) != os.getpid():
+            for minor in sorted({int(match.group(1)) for match in open_files(os.path.join(proc, name, "fd"), DEVICE)}):
+                found.setdefault(minor, []).append(int(name))
+    return {minor: sorted(pids) for minor, pids in found.items()}
+
+
+def service_of(cgroup: str) -> str | None:
+    """The system's service that a process belongs to, by the text of its /proc/PID/cgroup."""
+    found = SERVICE.search(cgroup)
+    return found.group(1) if found else None
+
+
+def open_files(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The matches of what the descriptors in /proc/PID/fd lead to; what went away meanwhile is not there."""
+    try:
+        descriptors = os.listdir(directory)
+    except OSError:  # the process ended, or is somebody else's
+        return
+    for descriptor in descriptors:
+        try:
+            match = form.match(os.readlink(os.path.join(directory, descriptor)))
+        except OSError:
+            continue
+        if match:
+            yield match
+
+
+# Ports of the node on which somebody listens, and who, as /proc tells of them.
+
+TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
+"""File below /proc/net, and the protocol as Docker names it."""
+LISTENS = {"tcp": "0A", "udp": "07"}
+"""State of a socket that takes what comes: TCP_LISTEN, and for UDP TCP_CLOSE, as the kernel writes it."""
+SOCKET = re.compile(r"socket:\[(\d+)\]\Z")
+KERNEL = frozenset("0")
+"""The inode of a socket of the kernel's own, such as NFS has: no process has it, so that none is looked for."""
+MOST = 4096
+"""So many ports are told at most."""
+
+
+def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> list[dict[str, object]]:
+    """Each address and port with the process that has it; without one where this user may not see whose it is.
+
+    A UDP socket that is connected belongs to a client, and is not told.
+    """
+    sockets = [found for table, protocol in TABLES for found in _table(os.path.join(proc, "net", table), protocol)]
+    owners = _owners({inode for inode, _ in sockets} - KERNEL, proc)
+    told: dict[tuple[object, ...], dict[str, object]] = {}
+    for inode, found in sockets:
+        pid = owners.get(inode)
+        about = process(pid) if pid is not None else {}
+        key = (found["protocol"], found["port"], found["address"])
+        told.setdefault(
+            key, {**found, "pid": pid, "name": about.get("name") or None, "container": about.get("container")}
+        )
+    return [told[key] for key in sorted(told, key=str)][:MOST]
+
+
+def _table(path: str, protocol: str) -> Iterator[tuple[str, dict[str, object]]]:
+    """Inode → address, port and protocol, of each socket that listens (proc(5), /proc/net/tcp)."""
+    try:
+        with open(path, encoding="ascii") as file:
+            lines = file.read().splitlines()[1:]
+    except OSError:  # a kernel without IPv6
+        return
+    for line in lines:
+        words = line.split()
+        local, remote, state, inode = words[1], words[2], words[3], words[9]
+        if state != LISTENS[protocol] or not remote.endswith(":0000"):
+            continue
+        address, _, port = local.partition(":")
+        yield inode, {"protocol": protocol, "address": _address(address), "port": int(port, 16)}
+
+
+def _address(text: str) -> str:
+    """Each 32-bit word stands in the order of the machine's own bytes, which is little-endian."""
+    words = [bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8)]
+    address = ipaddress.ip_address(b"".join(words))
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+def _owners(inodes: set[str], proc: str) -> dict[str, int]:
+    """Inode of a socket → the first process that has it open."""
+    found: dict[str, int] = {}
+    for name in sorted((each for each in os.listdir(proc) if each.isdigit()), key=int):
+        if len(found) == len(inodes):
+            break
+        for match in open_files(os.path.join(proc, name, "fd"), SOCKET):
+            if match.group(1) in inodes:
+                found.setdefault(match.group(1), int(name))
+    return found
+
+
+# Grants: which NVIDIA device files a container has, and which of them its control group lets its processes open. The engine and the driver know nothing of it: when systemd writes the device rules of a container anew, as it does at `systemctl daemon-reload`, what NVIDIA's hook had added to them is gone (NVIDIA/nvidia-container-toolkit#48).
+
+DEVICE_grants = re.compile(r"(?:nvidia(?:\d+|ctl|-uvm)|nvidia-cap\d+)\Z")
 CAPABILITIES = "nvidia-caps"
 """The directory of MIG's device files below /dev."""
-MOST = 4096
+MOST_grants = 4096
 """Entries of one directory of a container that are looked at."""
 PATIENCE = 4.0
 """Seconds for the question to the control groups of version 2."""
@@ -160,8 +263,8 @@ def _mode(node: Node) -> int:
 def _nodes(directory: str) -> Iterator[Node]:
     try:
         with os.scandir(directory) as entries:
-            for entry in itertools.islice(entries, MOST):
-                if DEVICE.match(entry.name):
+            for entry in itertools.islice(entries, MOST_grants):
+                if DEVICE_grants.match(entry.name):
                     told = entry.stat(follow_symlinks=False)
                     if stat.S_ISCHR(told.st_mode):
                         yield Node(entry.name, entry.path, os.major(told.st_rdev), os.minor(told.st_rdev))
