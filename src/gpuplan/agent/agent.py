@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Callable
 
-from . import docker, gpu, mig, record, repository, reset, toolkit, triton
-from .blobs import Blobs
+from . import docker, triton
 from .failure import Failure, explain, run_all, within
-from .record import Lock
-from .repository import Repositories
+from .gpus import mig, probe, reset
+from .storage import record, repository
+from .storage.blobs import Blobs
+from .storage.record import Lock
+from .storage.repository import Repositories
 from .world import World
 
 # The arguments of one request, each read with the type that the operation needs.
 
 
-class Arguments:
+class RequestArguments:
     """Typed access to a request's fields; a field of another type is `invalid`, never a traceback."""
 
     def __init__(self, request: Mapping[str, object]) -> None:
@@ -65,6 +67,10 @@ class Arguments:
             raise Failure("invalid", "{} must be a list of strings".format(name))
         return value
 
+    def get(self, name: str) -> object:
+        """A value of any type; None if the request has none."""
+        return self._request.get(name)
+
     def entries(self, name: str) -> Sequence[object]:
         """A list of anything."""
         value = self._request.get(name)
@@ -87,8 +93,8 @@ DEADLINE = 30.0
 """Seconds for a probe whose deadline the question does not state."""
 
 PROBES: Mapping[str, Callable[[World, str], object]] = {
-    "host": lambda world, _: probe(world),
-    "gpu": lambda world, _: gpu.probe(world),
+    "host": lambda world, _: _probe_host(world),
+    "gpu": lambda world, _: probe.probe(world),
     "docker": lambda world, _: docker.probe(world),
     "triton": lambda world, _: triton.probe(world),
     "access": docker.probe_access,
@@ -99,7 +105,7 @@ PROBES: Mapping[str, Callable[[World, str], object]] = {
 }
 
 
-def ask(world: World, arguments: Arguments) -> dict[str, object]:
+def ask(world: World, arguments: RequestArguments) -> dict[str, object]:
     """The snapshot. A probe that hangs is left behind at its deadline; it cannot keep the answer."""
     plan = arguments.text("plan")
     names = arguments.texts("probes")
@@ -128,7 +134,7 @@ def _deadline(stated: object) -> float:
 
 
 Answer = Mapping[str, object]
-Operation = Callable[["Agent", Arguments, bytes], Answer]
+Operation = Callable[["Agent", RequestArguments, bytes], Answer]
 
 DRIVER = ("mig.", "gpu.")
 """Operations that call into the driver, which may hang there for ever."""
@@ -152,7 +158,7 @@ class Agent:
             operation = OPERATIONS.get(name) if isinstance(name, str) else None
             if operation is None:
                 raise Failure("invalid", "no such operation: {}".format(name))
-            arguments = Arguments(request)
+            arguments = RequestArguments(request)
             if isinstance(name, str) and name.startswith(DRIVER):
                 return {"ok": within(DRIVER_PATIENCE, lambda: operation(self, arguments, b""))}
             return {"ok": operation(self, arguments, body or b"")}
@@ -163,7 +169,7 @@ class Agent:
         """The other side is gone: services that it had stopped for a reset run again, as they would have."""
         if self.lock.held:
             with contextlib.suppress(Failure):
-                reset.start_all(self.world)
+                reset.start_all_services(self.world)
 
     def close(self) -> None:
         """Give back the lock and forget what has not fully arrived."""
@@ -193,11 +199,11 @@ OPERATIONS: Mapping[str, Operation] = {
     "mig.destroy": lambda agent, a, _: mig.destroy(
         agent.world, a.text("uuid"), a.number("instance"), a.number("profile_id"), a.number("start")
     ),
-    "gpu.set": lambda agent, a, _: gpu.put(agent.world, a.text("uuid"), a.text("setting"), a),
+    "gpu.set": lambda agent, a, _: probe.set_gpu(agent.world, a.text("uuid"), a.text("setting"), a.get("value")),
     "gpu.reset": lambda agent, a, _: reset.reset(agent.world, a.text("uuid")),
-    "cdi.generate": lambda agent, a, _: toolkit.generate(agent.world, a.text("path")),
-    "service.stop": lambda agent, a, _: reset.stop(agent.world, a.text("uuid"), a.texts("services")),
-    "service.start": lambda agent, a, _: reset.start(agent.world, a.text("uuid")),
+    "cdi.generate": lambda agent, a, _: mig.generate_cdi(agent.world, a.text("path")),
+    "service.stop": lambda agent, a, _: reset.stop_services(agent.world, a.text("uuid"), a.texts("services")),
+    "service.start": lambda agent, a, _: reset.start_services(agent.world, a.text("uuid")),
     "blob.missing": lambda agent, a, _: agent.blobs.missing(a.texts("digests")),
     "blob.begin": lambda agent, a, _: agent.blobs.begin(a.text("digest"), a.number("size")),
     "blob.pack": lambda agent, a, body: agent.blobs.pack(a.mapping("contents"), body),
@@ -230,9 +236,9 @@ OPERATIONS: Mapping[str, Operation] = {
 # The host probe: what the node is, how much room it has, and who holds its lock.
 
 
-def probe(world: World) -> dict[str, object]:
+def _probe_host(world: World) -> dict[str, object]:
     """The value of the probe `host`."""
-    return {"hypervisor": False, **world.host(), "disk": _disk(world.root), "lock": record.holder(world.root)}
+    return {"hypervisor": False, **world.host(), "disk": _disk(world.root), "lock": record.lock_holder(world.root)}
 
 
 def _disk(root: str) -> dict[str, object]:

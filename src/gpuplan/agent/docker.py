@@ -18,14 +18,14 @@ LONGEST_MESSAGE = 2000
 """Characters that are told of what was said in the place of an answer."""
 
 
-class Absent(Failure):
+class NoSuchObject(Failure):
     """The engine knows no such thing; from a list, that is a failure like any other."""
 
 
 def probe(world: World) -> dict[str, object]:
     """The value of the probe `docker`."""
     version = get(world, "/version")
-    api = spoken(version)
+    api = api_prefix(version)
     return {
         "version": version,
         "info": get(world, api + "/info"),
@@ -37,10 +37,10 @@ def probe(world: World) -> dict[str, object]:
 
 def containers(world: World, listing: str) -> list[Any]:
     """Raw inspect of each container that the engine lists at this path."""
-    return _listed(world, spoken(get(world, "/version")), listing)
+    return _listed(world, api_prefix(get(world, "/version")), listing)
 
 
-def spoken(version: Any) -> str:
+def api_prefix(version: Any) -> str:
     """The beginning of a path that asks in the newest API version whose answers are known, where the engine has it.
 
     Without one an engine answers in its own newest version, in which fields may be gone.
@@ -62,7 +62,7 @@ def get(world: World, path: str) -> Any:
     except (ConnectionError, socket.timeout) as error:
         raise Failure("docker_refused", "the engine does not answer: {}".format(error)) from error
     if status >= 400:
-        kind = Absent if status == 404 else Failure
+        kind = NoSuchObject if status == 404 else Failure
         raise kind("docker_error", "GET {}: {} {}".format(path, status, _message(body)))
     return json.loads(body)
 
@@ -84,7 +84,7 @@ def _inspected(world: World, path: str, ids: list[str]) -> list[Any]:
     """Inspect each; what went away since it was listed is not there."""
     found = []
     for each in ids:
-        with contextlib.suppress(Absent):
+        with contextlib.suppress(NoSuchObject):
             found.append(get(world, path.format(each)))
     return found
 

@@ -65,7 +65,7 @@ def explain(error: BaseException) -> Failure:
 Job = Callable[[], object]
 
 
-class Running:
+class ProbeThread:
     """One job in a thread of its own. The thread is a daemon: one that never ends keeps nobody."""
 
     def __init__(self, name: str, job: Job) -> None:
@@ -96,7 +96,7 @@ class Running:
 
 def within(seconds: float, job: Job) -> object:
     """What the job gives; Failure `timeout` where it takes longer, and then it is left behind."""
-    answer = Running("operation", job).answer(seconds)
+    answer = ProbeThread("operation", job).answer(seconds)
     error = answer.get("error")
     if isinstance(error, dict):
         raise Failure(error["code"], error["text"])
@@ -105,5 +105,5 @@ def within(seconds: float, job: Job) -> object:
 
 def run_all(jobs: Mapping[str, Job], deadlines: Mapping[str, float]) -> dict[str, dict[str, object]]:
     """All jobs at once; each answers for itself."""
-    running = {name: Running(name, job) for name, job in jobs.items()}
+    running = {name: ProbeThread(name, job) for name, job in jobs.items()}
     return {name: running[name].answer(deadlines[name]) for name in jobs}

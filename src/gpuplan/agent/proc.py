@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .failure import Failure, explain
 
-DEVICE = re.compile(r"/dev/nvidia(\d+)\Z")
+GPU_DEVICE = re.compile(r"/dev/nvidia(\d+)\Z")
 """The device file of one GPU, by its minor number; nvidiactl and nvidia-uvm are of no GPU in particular."""
 SERVICE = re.compile(r"/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 """The service in /proc/PID/cgroup; a service of a user's own session is not one of the system."""
@@ -26,7 +26,9 @@ def device_holders(proc: str = "/proc") -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for name in os.listdir(proc):
         if name.isdigit() and int(name) != os.getpid():
-            for minor in sorted({int(match.group(1)) for match in open_files(os.path.join(proc, name, "fd"), DEVICE)}):
+            for minor in sorted(
+                {int(match.group(1)) for match in open_files(os.path.join(proc, name, "fd"), GPU_DEVICE)}
+            ):
                 found.setdefault(minor, []).append(int(name))
     return {minor: sorted(pids) for minor, pids in found.items()}
 
@@ -61,7 +63,7 @@ LISTENS = {"tcp": "0A", "udp": "07"}
 SOCKET = re.compile(r"socket:\[(\d+)\]\Z")
 KERNEL = frozenset("0")
 """The inode of a socket of the kernel's own, such as NFS has: no process has it, so that none is looked for."""
-MOST = 4096
+MOST_PORTS = 4096
 """So many ports are told at most."""
 
 
@@ -80,7 +82,7 @@ def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> 
         told.setdefault(
             key, {**found, "pid": pid, "name": about.get("name") or None, "container": about.get("container")}
         )
-    return [told[key] for key in sorted(told, key=str)][:MOST]
+    return [told[key] for key in sorted(told, key=str)][:MOST_PORTS]
 
 
 def _table(path: str, protocol: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -119,12 +121,14 @@ def _owners(inodes: set[str], proc: str) -> dict[str, int]:
     return found
 
 
-# Grants: which NVIDIA device files a container has, and which of them its control group lets its processes open. The engine and the driver know nothing of it: when systemd writes the device rules of a container anew, as it does at `systemctl daemon-reload`, what NVIDIA's hook had added to them is gone (NVIDIA/nvidia-container-toolkit#48).
+# Which GPU device files a container has, and which of them its control group lets its processes open. When systemd
+# rewrites the device rules of a container, as at `systemctl daemon-reload`, it drops what NVIDIA's hook had added, and
+# neither the engine nor the driver notices (NVIDIA/nvidia-container-toolkit#48).
 
-DEVICE_grants = re.compile(r"(?:nvidia(?:\d+|ctl|-uvm)|nvidia-cap\d+)\Z")
+CONTAINER_DEVICE = re.compile(r"(?:nvidia(?:\d+|ctl|-uvm)|nvidia-cap\d+)\Z")
 CAPABILITIES = "nvidia-caps"
 """The directory of MIG's device files below /dev."""
-MOST_grants = 4096
+MOST_DEVICES = 4096
 """Entries of one directory of a container that are looked at."""
 PATIENCE = 4.0
 """Seconds for the question to the control groups of version 2."""
@@ -151,7 +155,7 @@ print(json.dumps(told))
 (fs/namei.c, inode_permission) and calls no driver. None: the node itself may not open a file, so nothing is said."""
 
 
-class Node(NamedTuple):
+class DeviceNode(NamedTuple):
     """One device file of a container."""
 
     name: str
@@ -165,7 +169,7 @@ class Node(NamedTuple):
         return "r" if self.name.startswith("nvidia-cap") else "rw"
 
 
-class Group(NamedTuple):
+class ControlGroup(NamedTuple):
     """The control group that decides on devices."""
 
     version: int
@@ -180,39 +184,41 @@ def device_access(pids: Mapping[str, int], proc: str = "/proc", groups: str = "/
     if os.geteuid() != 0:
         raise Failure("no_permission", "only root sees the device files of containers")
     found: dict[str, object] = {}
-    entered: dict[str, tuple[list[Node], str]] = {}
+    entered: dict[str, tuple[list[DeviceNode], str]] = {}
     for name, pid in pids.items():
         try:
-            nodes, group = device_nodes(pid, proc), group_of(pid, proc, groups)
+            nodes, group = device_nodes(pid, proc), control_group_of(pid, proc, groups)
             if group.version == 1:
                 rules = _read(os.path.join(group.path, "devices.list"))
-                found[name] = _told(nodes, {node.name: allows(rules, node) for node in nodes})
+                found[name] = _told(nodes, {node.name: rules_allow(rules, node) for node in nodes})
             else:
                 entered[name] = (nodes, os.path.join(group.path, "cgroup.procs"))
         except (OSError, Failure) as error:
             found[name] = {"error": explain(error).to_json()}
-    found.update(_within(entered, os.path.join(group_of("self", proc, groups).path, "cgroup.procs")) if entered else {})
+    found.update(
+        _within(entered, os.path.join(control_group_of("self", proc, groups).path, "cgroup.procs")) if entered else {}
+    )
     return found
 
 
-def device_nodes(pid: int, proc: str = "/proc") -> list[Node]:
+def device_nodes(pid: int, proc: str = "/proc") -> list[DeviceNode]:
     """The NVIDIA device files below /dev of a container, as its first process sees them."""
     dev = os.path.join(proc, str(pid), "root/dev")
     return sorted(node for directory in (dev, os.path.join(dev, CAPABILITIES)) for node in _nodes(directory))
 
 
-def group_of(pid: int | str, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Group:
+def control_group_of(pid: int | str, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> ControlGroup:
     """The group of a process that has the rules for devices: of version 1 where that hierarchy is mounted."""
     lines = [line.split(":", 2) for line in _read(os.path.join(proc, str(pid), "cgroup")).splitlines()]
     by_controller = {name: path for _, names, path in lines for name in names.split(",")}
     if "devices" in by_controller:
-        return Group(1, os.path.join(groups, "devices", by_controller["devices"].lstrip("/")))
+        return ControlGroup(1, os.path.join(groups, "devices", by_controller["devices"].lstrip("/")))
     if "" not in by_controller:
         raise Failure("not_supported", "no control group has rules for devices")
-    return Group(2, os.path.join(groups, by_controller[""].lstrip("/")))
+    return ControlGroup(2, os.path.join(groups, by_controller[""].lstrip("/")))
 
 
-def allows(rules: str, node: Node) -> bool:
+def rules_allow(rules: str, node: DeviceNode) -> bool:
     """True where one line of a `devices.list` gives all that is needed of a file (kernel, device_cgroup.c)."""
     for line in rules.splitlines():
         kind, _, rest = line.partition(" ")
@@ -224,7 +230,7 @@ def allows(rules: str, node: Node) -> bool:
     return False
 
 
-def enter(jobs: Sequence[tuple[str, Sequence[Node]]], home: str) -> list[object]:
+def check_access(jobs: Sequence[tuple[str, Sequence[DeviceNode]]], home: str) -> list[object]:
     """For each `cgroup.procs` and its files: whether each may be opened; None or a text where nobody can say."""
     asked = [[group, [[node.path, _mode(node)] for node in nodes]] for group, nodes in jobs]
     argv = [sys.executable, "-I", "-S", "-c", ENTER, json.dumps(asked), home]
@@ -236,9 +242,9 @@ def enter(jobs: Sequence[tuple[str, Sequence[Node]]], home: str) -> list[object]
     return list(told)
 
 
-def _within(entered: Mapping[str, tuple[list[Node], str]], home: str) -> Iterator[tuple[str, object]]:
+def _within(entered: Mapping[str, tuple[list[DeviceNode], str]], home: str) -> Iterator[tuple[str, object]]:
     try:
-        answers = enter([(group, nodes) for nodes, group in entered.values()], home)
+        answers = check_access([(group, nodes) for nodes, group in entered.values()], home)
     except Failure as failure:
         yield from ((name, {"error": failure.to_json()}) for name in entered)
         return
@@ -251,23 +257,23 @@ def _within(entered: Mapping[str, tuple[list[Node], str]], home: str) -> Iterato
             yield name, {"error": Failure("no_permission", str(text)).to_json()}
 
 
-def _told(nodes: Sequence[Node], allowed: Mapping[str, object]) -> dict[str, object]:
+def _told(nodes: Sequence[DeviceNode], allowed: Mapping[str, object]) -> dict[str, object]:
     names = [node.name for node in nodes]
     return {"nodes": names, "denied": [name for name in names if not allowed[name]]}
 
 
-def _mode(node: Node) -> int:
+def _mode(node: DeviceNode) -> int:
     return os.R_OK if node.access == "r" else os.R_OK | os.W_OK
 
 
-def _nodes(directory: str) -> Iterator[Node]:
+def _nodes(directory: str) -> Iterator[DeviceNode]:
     try:
         with os.scandir(directory) as entries:
-            for entry in itertools.islice(entries, MOST_grants):
-                if DEVICE_grants.match(entry.name):
+            for entry in itertools.islice(entries, MOST_DEVICES):
+                if CONTAINER_DEVICE.match(entry.name):
                     told = entry.stat(follow_symlinks=False)
                     if stat.S_ISCHR(told.st_mode):
-                        yield Node(entry.name, entry.path, os.major(told.st_rdev), os.minor(told.st_rdev))
+                        yield DeviceNode(entry.name, entry.path, os.major(told.st_rdev), os.minor(told.st_rdev))
     except (FileNotFoundError, NotADirectoryError):
         return
 

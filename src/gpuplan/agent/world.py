@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .failure import Failure
+from .gpus.toolkit import read_toolkit
 from .proc import device_access, device_holders, listening, service_of
-from .toolkit import installed
 
 # Running a program of the node, with a deadline that also holds where the program hangs in the driver.
 
@@ -149,7 +149,7 @@ class World:
 
     def toolkit(self) -> dict[str, object]:
         """The value of the toolkit probe."""
-        return installed()
+        return read_toolkit()
 
     def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
         """Run a program of the node: exit code and what it said. Raises Failure `no_tool` or `timeout`."""

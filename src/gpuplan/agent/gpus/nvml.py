@@ -23,8 +23,8 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from .failure import explain
-from .world import World
+from ..failure import explain
+from ..world import World
 
 ABSENT = ("not_supported", "invalid", "not_found")
 """NVML's answers for what this GPU does not have; an older driver calls a newer profile invalid."""
@@ -46,7 +46,7 @@ def text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def unless_absent(nvml: Any, read: Callable[[], Any]) -> Any:
+def optional(nvml: Any, read: Callable[[], Any]) -> Any:
     """A property that not every GPU or driver has; None where this one has not."""
     try:
         return read()

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from gpuplan.agent.docker import has_gpus
 from gpuplan.agent.failure import Failure
-from gpuplan.agent.proc import Node, allows, enter, group_of
-from gpuplan.agent.toolkit import char_links
+from gpuplan.agent.gpus.toolkit import char_links
+from gpuplan.agent.proc import DeviceNode, check_access, control_group_of, rules_allow
 
-CONTROL = Node("nvidiactl", "/dev/nvidiactl", 195, 255)
-CAPABILITY = Node("nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", 235, 21)
+CONTROL = DeviceNode("nvidiactl", "/dev/nvidiactl", 195, 255)
+CAPABILITY = DeviceNode("nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", 235, 21)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ CAPABILITY = Node("nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", 235, 21)
         ("what is\nthis", CONTROL, False),
     ],
 )
-def test_one_rule_has_to_give_all_that_is_needed(rules: str, node: Node, allowed: bool) -> None:
-    assert allows(rules, node) is allowed
+def test_one_rule_has_to_give_all_that_is_needed(rules: str, node: DeviceNode, allowed: bool) -> None:
+    assert rules_allow(rules, node) is allowed
 
 
 @given(st.text(max_size=200))
 def test_rules_of_any_form_are_read(rules: str) -> None:
-    assert allows(rules, CONTROL) in (True, False)
+    assert rules_allow(rules, CONTROL) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_rules_of_any_form_are_read(rules: str) -> None:
 def test_the_group_that_decides(tmp_path: Path, lines: str, version: int, path: str) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7/cgroup").write_text(lines)
-    assert group_of(7, str(tmp_path), "/groups") == (version, path)
+    assert control_group_of(7, str(tmp_path), "/groups") == (version, path)
 
 
 def test_no_group_decides(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7/cgroup").write_text("3:cpu:/x\n")
     with pytest.raises(Failure, match="no control group") as failure:
-        group_of(7, str(tmp_path))
+        control_group_of(7, str(tmp_path))
     assert failure.value.code == "not_supported"
 
 
@@ -90,8 +90,8 @@ def test_links_are_of_no_account_where_there_is_no_gpu(tmp_path: Path) -> None:
 
 
 def test_one_whose_group_is_gone_hides_no_other(tmp_path: Path) -> None:
-    files = [Node("null", "/dev/null", 1, 3)]
+    files = [DeviceNode("null", "/dev/null", 1, 3)]
     gone, there = str(tmp_path / "gone" / "cgroup.procs"), str(tmp_path / "cgroup.procs")
-    first, second = enter([(gone, files), (there, files)], str(tmp_path / "home"))
+    first, second = check_access([(gone, files), (there, files)], str(tmp_path / "home"))
     assert "No such file" in str(first)
     assert second == {"/dev/null": True}

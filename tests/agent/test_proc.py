@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.agent import proc
-from gpuplan.agent.proc import listening
+from gpuplan.agent.proc import listening, open_files
 from gpuplan.agent.world import World
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -69,7 +68,7 @@ def test_nobody_is_looked_for_that_has_a_socket_of_the_kernel(tmp_path: Path, mo
 
     def seen(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
         looked.append(Path(directory).parent.name)
-        return proc.open_files(directory, form)
+        return open_files(directory, form)
 
     monkeypatch.setattr("gpuplan.agent.proc.open_files", seen)
     tables = {"tcp": row("00000000:0801", "0A", 0) + row("00000000:1F90", "0A", 11)}

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from gpuplan.agent import gpu, proc
+from gpuplan.agent import proc
 from gpuplan.agent.agent import Agent
 from gpuplan.agent.failure import Failure
+from gpuplan.agent.gpus import probe
 from gpuplan.agent.world import run
-from tests.transport.conftest import Asking
-from tests.transport.fake_nvml import FakeNvml
+from tests.agent.fake_nvml import FakeNvml
+from tests.agent.support import AgentCaller
 
 
 class Systemd:
@@ -43,10 +44,10 @@ class Systemd:
 
 
 @pytest.fixture
-def systemd(asking: Asking) -> Systemd:
+def systemd(agent: AgentCaller) -> Systemd:
     made = Systemd(nvidia_dcgm="active", nvsm="inactive", nvidia_persistenced="activating")
-    made.root = asking.node.root
-    asking.node.program = made
+    made.root = agent.node.root
+    agent.node.program = made
     return made
 
 
@@ -59,9 +60,9 @@ def systemd(asking: Asking) -> Systemd:
         ("ecc", False, "ecc", {"current": True, "pending": False}),
     ],
 )
-def test_a_setting_is_set(asking: Asking, setting: str, value: object, key: str, told: object) -> None:
-    asking.ok("gpu.set", uuid="GPU-0", setting=setting, value=value)
-    (found,) = asking.value("gpu")["gpus"]
+def test_a_setting_is_set(agent: AgentCaller, setting: str, value: object, key: str, told: object) -> None:
+    agent.ok("gpu.set", uuid="GPU-0", setting=setting, value=value)
+    (found,) = agent.value("gpu")["gpus"]
     assert found[key] == told
 
 
@@ -74,31 +75,31 @@ def test_a_setting_is_set(asking: Asking, setting: str, value: object, key: str,
         ("power_limit_mw", 900000, "invalid"),
     ],
 )
-def test_what_cannot_be_set(asking: Asking, setting: str, value: object, code: str) -> None:
-    assert asking.refused("gpu.set", uuid="GPU-0", setting=setting, value=value) == code
+def test_what_cannot_be_set(agent: AgentCaller, setting: str, value: object, code: str) -> None:
+    assert agent.refused("gpu.set", uuid="GPU-0", setting=setting, value=value) == code
 
 
-def test_settings_that_a_gpu_does_not_have_are_null(asking: Asking) -> None:
+def test_settings_that_a_gpu_does_not_have_are_null(agent: AgentCaller) -> None:
     for name in ("EccMode", "PersistenceMode", "PowerManagementLimit", "PowerManagementLimitConstraints"):
-        asking.node.gpus.faults[f"nvmlDeviceGet{name}"] = 3
+        agent.node.gpus.faults[f"nvmlDeviceGet{name}"] = 3
     for name in ("VirtualizationMode", "Architecture", "ComputeMode"):
-        asking.node.gpus.faults[f"nvmlDeviceGet{name}"] = 13  # an older driver
-    (found,) = asking.value("gpu")["gpus"]
+        agent.node.gpus.faults[f"nvmlDeviceGet{name}"] = 13  # an older driver
+    (found,) = agent.value("gpu")["gpus"]
     keys = ("ecc", "persistence_mode", "power_limit_mw", "power_limits_mw", "virtualization", "architecture")
     assert {found[key] for key in (*keys, "compute_mode")} == {None}
 
 
-def test_who_has_the_device_file_open_is_told_by_gpu(asking: Asking) -> None:
-    asking.node.gpus = FakeNvml(boards=2)
-    asking.node.open_by = {1: [812]}
-    first, second = asking.value("gpu")["gpus"]
+def test_who_has_the_device_file_open_is_told_by_gpu(agent: AgentCaller) -> None:
+    agent.node.gpus = FakeNvml(boards=2)
+    agent.node.open_by = {1: [812]}
+    first, second = agent.value("gpu")["gpus"]
     assert first["holders"] == []
     assert second["holders"] == [{"pid": 812, "name": "process-812", "container": None, "service": None}]
 
 
-def test_holders_that_may_not_be_seen_are_an_error_and_not_none(asking: Asking) -> None:
-    asking.node.open_by = Failure("no_permission", "only root")
-    (found,) = asking.value("gpu")["gpus"]
+def test_holders_that_may_not_be_seen_are_an_error_and_not_none(agent: AgentCaller) -> None:
+    agent.node.open_by = Failure("no_permission", "only root")
+    (found,) = agent.value("gpu")["gpus"]
     assert found["holders"] == {"error": {"code": "no_permission", "text": "only root"}}
 
 
@@ -128,36 +129,36 @@ def test_a_cgroup_names_the_service(cgroup: str, service: str | None) -> None:
     assert proc.service_of(cgroup) == service
 
 
-def test_a_gpu_that_hangs_does_not_hide_the_others(asking: Asking) -> None:
-    asking.node.gpus = FakeNvml(boards=8)
-    never = asking.node.gpus.hanging[5] = threading.Event()
+def test_a_gpu_that_hangs_does_not_hide_the_others(agent: AgentCaller) -> None:
+    agent.node.gpus = FakeNvml(boards=8)
+    never = agent.node.gpus.hanging[5] = threading.Event()
     began = time.monotonic()
-    found: Any = gpu.probe(asking.node, patience=0.3)["gpus"]
+    found: Any = probe.probe(agent.node, patience=0.3)["gpus"]
     assert time.monotonic() - began < 5
     assert found[5] == {"index": 5, "error": {"code": "timeout", "text": "no answer within 0.3 s"}}
     assert [each["uuid"] for each in found if "error" not in each] == [f"GPU-{i}" for i in range(8) if i != 5]
-    assert asking.node.gpus.open == 1, "a session that is in use must stay open"
+    assert agent.node.gpus.open == 1, "a session that is in use must stay open"
     never.set()
 
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPciInfo"])
 @pytest.mark.parametrize(("value", "code"), [(15, "gpu_is_lost"), (16, "reset_required"), (999, "unexpected")])
-def test_whatever_a_gpu_refuses_is_its_own_error(asking: Asking, name: str, value: int, code: str) -> None:
-    asking.node.gpus.faults[name] = value
-    (found,) = asking.value("gpu")["gpus"]
+def test_whatever_a_gpu_refuses_is_its_own_error(agent: AgentCaller, name: str, value: int, code: str) -> None:
+    agent.node.gpus.faults[name] = value
+    (found,) = agent.value("gpu")["gpus"]
     assert found["error"]["code"] == code
 
 
-def test_a_reset_is_of_that_gpu_alone_and_persistence_mode_is_off_meanwhile(asking: Asking) -> None:
+def test_a_reset_is_of_that_gpu_alone_and_persistence_mode_is_off_meanwhile(agent: AgentCaller) -> None:
     def smi(argv: tuple[str, ...]) -> tuple[int, str]:
-        assert asking.node.gpus.boards[0].persistence == 0
-        assert asking.node.gpus.open == 0, "whoever resets must not be a client"
+        assert agent.node.gpus.boards[0].persistence == 0
+        assert agent.node.gpus.open == 0, "whoever resets must not be a client"
         return 0, "GPU 00000000:07:00.0 was successfully reset."
 
-    asking.node.program = smi
-    asking.ok("gpu.reset", uuid="GPU-0")
-    assert asking.node.ran == [("nvidia-smi", "--gpu-reset", "-i", "GPU-0")]
-    assert asking.node.gpus.told == ["persistence 0", "persistence 1"]
+    agent.node.program = smi
+    agent.ok("gpu.reset", uuid="GPU-0")
+    assert agent.node.ran == [("nvidia-smi", "--gpu-reset", "-i", "GPU-0")]
+    assert agent.node.gpus.told == ["persistence 0", "persistence 1"]
 
 
 @pytest.mark.parametrize(
@@ -169,76 +170,76 @@ def test_a_reset_is_of_that_gpu_alone_and_persistence_mode_is_off_meanwhile(aski
         ("Segmentation fault", "unexpected"),
     ],
 )
-def test_a_reset_that_is_refused(asking: Asking, said: str, code: str) -> None:
-    asking.node.program = lambda argv: (255, said)
-    assert asking.refused("gpu.reset", uuid="GPU-0") == code
-    assert asking.node.gpus.boards[0].persistence == 1
+def test_a_reset_that_is_refused(agent: AgentCaller, said: str, code: str) -> None:
+    agent.node.program = lambda argv: (255, said)
+    assert agent.refused("gpu.reset", uuid="GPU-0") == code
+    assert agent.node.gpus.boards[0].persistence == 1
 
 
 @pytest.mark.parametrize("uuid", ["--help", "0", "MIG-0"])
-def test_only_a_gpu_is_reset(asking: Asking, uuid: str) -> None:
-    assert asking.refused("gpu.reset", uuid=uuid) == "invalid"
-    assert asking.node.ran == []
+def test_only_a_gpu_is_reset(agent: AgentCaller, uuid: str) -> None:
+    assert agent.refused("gpu.reset", uuid=uuid) == "invalid"
+    assert agent.node.ran == []
 
 
-def test_exactly_those_that_ran_are_stopped_and_started_again(asking: Asking, systemd: Systemd) -> None:
+def test_exactly_those_that_ran_are_stopped_and_started_again(agent: AgentCaller, systemd: Systemd) -> None:
     stated = ["nvidia-dcgm", "nvsm", "nvidia-persistenced", "not-there"]
-    assert asking.ok("service.stop", uuid="GPU-0", services=stated) == {
+    assert agent.ok("service.stop", uuid="GPU-0", services=stated) == {
         "stopped": ["nvidia-dcgm", "nvidia-persistenced"]
     }
     assert set(systemd.services.values()) == {"inactive"}
-    assert asking.value("gpu")["stopped_services"] == [
+    assert agent.value("gpu")["stopped_services"] == [
         {"service": "nvidia-dcgm", "gpu": "GPU-0"},
         {"service": "nvidia-persistenced", "gpu": "GPU-0"},
     ]
-    assert asking.ok("service.start", uuid="GPU-1") == {"started": []}
-    assert asking.ok("service.start", uuid="GPU-0") == {"started": ["nvidia-dcgm", "nvidia-persistenced"]}
+    assert agent.ok("service.start", uuid="GPU-1") == {"started": []}
+    assert agent.ok("service.start", uuid="GPU-0") == {"started": ["nvidia-dcgm", "nvidia-persistenced"]}
     assert systemd.services == {"nvidia-dcgm": "active", "nvsm": "inactive", "nvidia-persistenced": "active"}
-    assert asking.value("gpu")["stopped_services"] == []
+    assert agent.value("gpu")["stopped_services"] == []
 
 
-def test_a_service_is_noted_down_before_it_stops(asking: Asking, systemd: Systemd) -> None:
-    asking.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm", "nvidia-persistenced"])
+def test_a_service_is_noted_down_before_it_stops(agent: AgentCaller, systemd: Systemd) -> None:
+    agent.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm", "nvidia-persistenced"])
     assert [len(json.loads(text)) for text in systemd.noted] == [1, 2]
 
 
-def test_where_one_does_not_stop_the_others_run_again(asking: Asking, systemd: Systemd) -> None:
+def test_where_one_does_not_stop_the_others_run_again(agent: AgentCaller, systemd: Systemd) -> None:
     systemd.stubborn = {("stop", "nvidia-persistenced")}
     stated = ["nvidia-dcgm", "nvidia-persistenced"]
-    assert asking.refused("service.stop", uuid="GPU-0", services=stated) == "timeout"
+    assert agent.refused("service.stop", uuid="GPU-0", services=stated) == "timeout"
     assert systemd.services["nvidia-dcgm"] == systemd.services["nvidia-persistenced"] == "active"
-    assert asking.value("gpu")["stopped_services"] == []
+    assert agent.value("gpu")["stopped_services"] == []
 
 
-def test_one_that_does_not_start_hinders_no_other_and_stays_noted_down(asking: Asking, systemd: Systemd) -> None:
-    asking.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm", "nvidia-persistenced"])
+def test_one_that_does_not_start_hinders_no_other_and_stays_noted_down(agent: AgentCaller, systemd: Systemd) -> None:
+    agent.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm", "nvidia-persistenced"])
     systemd.stubborn = {("start", "nvidia-dcgm")}
-    assert asking.refused("service.start", uuid="GPU-0") == "timeout"
+    assert agent.refused("service.start", uuid="GPU-0") == "timeout"
     assert systemd.services["nvidia-persistenced"] == "active"
-    assert asking.value("gpu")["stopped_services"] == [{"service": "nvidia-dcgm", "gpu": "GPU-0"}]
+    assert agent.value("gpu")["stopped_services"] == [{"service": "nvidia-dcgm", "gpu": "GPU-0"}]
 
 
-def test_another_agent_starts_what_one_left_stopped(asking: Asking, systemd: Systemd) -> None:
-    asking.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm"])
-    second = Asking(asking.node)
+def test_another_agent_starts_what_one_left_stopped(agent: AgentCaller, systemd: Systemd) -> None:
+    agent.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm"])
+    second = AgentCaller(agent.node)
     assert second.ok("service.start", uuid="GPU-0") == {"started": ["nvidia-dcgm"]}
 
 
 @pytest.mark.parametrize("holds_the_lock", [True, False])
 def test_an_agent_whose_other_side_is_gone_starts_what_it_stopped(
-    asking: Asking, systemd: Systemd, holds_the_lock: bool
+    agent: AgentCaller, systemd: Systemd, holds_the_lock: bool
 ) -> None:
     if holds_the_lock:
-        asking.ok("lock.take", owner={"run": "r", "who": "w", "since": "s", "pid": 1})
-    asking.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm"])
-    asking.agent.forsaken()
+        agent.ok("lock.take", owner={"run": "r", "who": "w", "since": "s", "pid": 1})
+    agent.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm"])
+    agent.agent.forsaken()
     assert systemd.services["nvidia-dcgm"] == ("active" if holds_the_lock else "inactive")
 
 
 @pytest.mark.parametrize("name", ["--now", "a b", "../x", "", "a\nb", "a;b"])
-def test_names_that_are_none(asking: Asking, systemd: Systemd, name: str) -> None:
-    assert asking.refused("service.stop", uuid="GPU-0", services=[name]) == "invalid"
-    assert asking.node.ran == []
+def test_names_that_are_none(agent: AgentCaller, systemd: Systemd, name: str) -> None:
+    assert agent.refused("service.stop", uuid="GPU-0", services=[name]) == "invalid"
+    assert agent.node.ran == []
 
 
 def test_a_program_that_is_not_there_and_one_that_does_not_end() -> None:
@@ -253,11 +254,11 @@ def test_a_program_that_is_not_there_and_one_that_does_not_end() -> None:
     assert run(("sh", "-c", "echo out; echo err >&2; exit 3"), 5) == (3, "out\nerr")
 
 
-def test_an_operation_that_hangs_in_the_driver_ends(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_hangs_in_the_driver_ends(agent: AgentCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuplan.agent.agent.DRIVER_PATIENCE", 0.2)
     never = threading.Event()
-    monkeypatch.setattr(asking.node.gpus, "nvmlDeviceSetMigMode", lambda *_: never.wait(30), raising=False)
-    assert asking.refused("mig.set_mode", uuid="GPU-0", enabled=True) == "timeout"
-    assert isinstance(asking.agent, Agent)
-    assert asking.value("gpu")["driver"] == "570.86.15"
+    monkeypatch.setattr(agent.node.gpus, "nvmlDeviceSetMigMode", lambda *_: never.wait(30), raising=False)
+    assert agent.refused("mig.set_mode", uuid="GPU-0", enabled=True) == "timeout"
+    assert isinstance(agent.agent, Agent)
+    assert agent.value("gpu")["driver"] == "570.86.15"
     never.set()

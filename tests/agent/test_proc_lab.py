@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.agent.proc import Group, device_access, device_nodes, enter, group_of
+from gpuplan.agent.proc import ControlGroup, check_access, control_group_of, device_access, device_nodes
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from tests.lab.fixtures import Lab
@@ -42,17 +42,17 @@ def outer(container: str) -> int:
 
 
 def test_both_ways_to_ask_say_the_same(lab: Lab, first_process: int) -> None:
-    nodes, group = device_nodes(first_process), group_of(first_process)
-    assert isinstance(group, Group)
+    nodes, group = device_nodes(first_process), control_group_of(first_process)
+    assert isinstance(group, ControlGroup)
     assert [node.name for node in nodes] == ["nvidia0", "nvidiactl"]
-    home = f"{group_of('self').path}/cgroup.procs"
+    home = f"{control_group_of('self').path}/cgroup.procs"
     for denied, allowed in (([], True), (["nvidia0", "nvidiactl"], False)):
         if denied:
             lab.run(NODE, ["systemctl", "daemon-reload"])
         assert device_access({"web": first_process}) == {
             "web": {"nodes": ["nvidia0", "nvidiactl"], "denied": denied},
         }
-        assert enter([(f"{group.path}/cgroup.procs", nodes)], home) == [{node.path: allowed for node in nodes}]
+        assert check_access([(f"{group.path}/cgroup.procs", nodes)], home) == [{node.path: allowed for node in nodes}]
 
 
 def test_one_that_ended_meanwhile_is_an_error_of_its_own(first_process: int) -> None:

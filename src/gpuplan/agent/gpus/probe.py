@@ -6,12 +6,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from ..failure import Failure, explain, run_all
+from ..world import World
 from . import nvml as calls
 from . import reset
-from .agent import Arguments
-from .failure import Failure, explain, run_all
 from .nvml import instances, profiles
-from .world import World
 
 # Settings of a GPU beside MIG: what it has, what they may be, and setting one.
 
@@ -27,7 +26,7 @@ def settings(nvml: Any, device: Any) -> dict[str, object]:
     """What docs/snapshot.md says of them; None for what this GPU or this driver does not have."""
 
     def read(name: str) -> Any:
-        return calls.unless_absent(nvml, lambda: getattr(nvml, "nvmlDeviceGet" + name)(device))
+        return calls.optional(nvml, lambda: getattr(nvml, "nvmlDeviceGet" + name)(device))
 
     persistence, ecc, mode = read("PersistenceMode"), read("EccMode"), read("ComputeMode")
     bounds, default = read("PowerManagementLimitConstraints"), read("PowerManagementDefaultLimit")
@@ -42,14 +41,17 @@ def settings(nvml: Any, device: Any) -> dict[str, object]:
     }
 
 
-def put(world: World, uuid: str, setting: str, arguments: Arguments) -> dict[str, object]:
-    """Set one to the argument `value`; whether it is so is what the next look says."""
+def set_gpu(world: World, uuid: str, setting: str, value: object) -> dict[str, object]:
+    """Set one. Whether it took effect is what the next snapshot says.
+
+    Raises Failure `invalid` if there is no such setting, or the value is not one of it.
+    """
     if setting not in SETTERS:
         raise Failure("invalid", "no such setting: {}".format(setting))
-    function, value_of = SETTERS[setting]
-    value = value_of(arguments)
+    function, number_of = SETTERS[setting]
+    number = number_of(value)
     with calls.opened(world) as nvml:
-        getattr(nvml, function)(nvml.nvmlDeviceGetHandleByUUID(uuid), value)
+        getattr(nvml, function)(nvml.nvmlDeviceGetHandleByUUID(uuid), number)
     return {}
 
 
@@ -58,21 +60,32 @@ def _bounds(bounds: Any, default: Any) -> dict[str, int]:
     return {"default": int(default), "lowest": int(lowest), "highest": int(highest)}
 
 
-def _compute_mode(arguments: Arguments) -> int:
-    name = arguments.text("value")
-    for number, known in COMPUTE_MODES.items():
-        if known == name:
+def _on_or_off(value: object) -> int:
+    if not isinstance(value, bool):
+        raise Failure("invalid", "value must be true or false")
+    return int(value)
+
+
+def _milliwatts(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Failure("invalid", "value must be a whole number")
+    return value
+
+
+def _compute_mode(value: object) -> int:
+    for number, name in COMPUTE_MODES.items():
+        if name == value:
             return number
-    raise Failure("invalid", "no such compute mode: {}".format(name))
+    raise Failure("invalid", "no such compute mode: {}".format(value))
 
 
-SETTERS: Mapping[str, tuple[str, Callable[[Arguments], int]]] = {
-    "persistence_mode": ("nvmlDeviceSetPersistenceMode", lambda a: int(a.flag("value"))),
-    "power_limit_mw": ("nvmlDeviceSetPowerManagementLimit", lambda a: a.number("value")),
+SETTERS: Mapping[str, tuple[str, Callable[[object], int]]] = {
+    "persistence_mode": ("nvmlDeviceSetPersistenceMode", _on_or_off),
+    "power_limit_mw": ("nvmlDeviceSetPowerManagementLimit", _milliwatts),
     "compute_mode": ("nvmlDeviceSetComputeMode", _compute_mode),
-    "ecc": ("nvmlDeviceSetEccMode", lambda a: int(a.flag("value"))),
+    "ecc": ("nvmlDeviceSetEccMode", _on_or_off),
 }
-"""Setting → NVML's function, and its value out of the argument `value`."""
+"""Setting → NVML's function, and its argument from the request's `value`."""
 
 PATIENCE = 10.0
 """Seconds that one GPU may take; less than the probe as a whole, so that the others are heard."""
@@ -101,7 +114,7 @@ def probe(world: World, patience: float | None = None) -> dict[str, object]:
         "driver": driver,
         "cuda": "{}.{}".format(version // 1000, version % 1000 // 10),
         "gpus": gpus,
-        "stopped_services": reset.noted(world.root),
+        "stopped_services": reset.stopped_services(world.root),
     }
 
 
@@ -158,12 +171,12 @@ def _gpu(world: World, nvml: Any, index: int, holders: Any) -> dict[str, object]
 def _held(world: World, nvml: Any, device: Any, holders: Any) -> object:
     if "error" in holders:
         return holders
-    minor = calls.unless_absent(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(device))
+    minor = calls.optional(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(device))
     return [{"pid": pid, **world.process(pid)} for pid in holders.get(minor, ())]
 
 
 def _mig_mode(nvml: Any, device: Any) -> dict[str, bool]:
-    modes = calls.unless_absent(nvml, lambda: nvml.nvmlDeviceGetMigMode(device))
+    modes = calls.optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(device))
     if modes is None:
         return {"supported": False, "current": False, "pending": False}
     current, pending = modes
@@ -186,7 +199,7 @@ def _processes(world: World, nvml: Any, device: Any) -> list[dict[str, object]]:
     found: dict[tuple[int, int | None, int | None], dict[str, object]] = {}
     readers = (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses)
     for read in readers:
-        for process in calls.unless_absent(nvml, functools.partial(read, device)) or ():
+        for process in calls.optional(nvml, functools.partial(read, device)) or ():
             place = _instance(process.gpuInstanceId), _instance(process.computeInstanceId)
             found[(process.pid, *place)] = {
                 "pid": int(process.pid),

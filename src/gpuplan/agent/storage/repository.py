@@ -8,14 +8,27 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 
-from . import files
+from ..failure import Failure, explain
+from ..world import World
 from .blobs import Blobs
-from .failure import Failure, explain
-from .files import OPEN, make_directory, remove_tree, sync_directory, walk, write_atomically
+from .files import (
+    OPEN,
+    blob_path,
+    checked_digest,
+    checked_file,
+    checked_name,
+    make_directory,
+    remove_tree,
+    repositories_path,
+    repository_path,
+    sync_directory,
+    walk,
+    write_atomically,
+)
 from .hashes import Hashes
-from .world import World
 
-# A model's directories in its repository: the current one, the one before it, and the steps from one to the other. Which directory is which is said by two links, `models/MODEL` and `previous/MODEL`; each step is one rename of a link. Whatever neither of them names is nobody's, and goes with the next step.
+# A model's directories: the current one and the previous one. Two links say which is which, `models/MODEL` and
+# `previous/MODEL`; each step is one rename of a link. Directories that neither names are removed at the next step.
 
 CURRENT = "models"
 PREVIOUS = "previous"
@@ -112,7 +125,7 @@ class Generations:
 
     def _target(self, place: str) -> str:
         """What a link names in versions/, where that is a directory of this model."""
-        name = target(self._link(place))
+        name = link_target(self._link(place))
         matches = self._pattern.match(name) and not name.endswith(CONTENT)
         return name if matches and os.path.isdir(os.path.join(self._versions, name)) else ""
 
@@ -129,7 +142,7 @@ class Generations:
         sync_directory(os.path.dirname(link))
 
 
-def target(link: str) -> str:
+def link_target(link: str) -> str:
     """The name in versions/ that a link of ours leads to; empty for anything else."""
     try:
         match = _LEADS.match(os.readlink(link))
@@ -159,7 +172,7 @@ class Repositories:
 
     def prepare(self, plan: str, container: str) -> dict[str, object]:
         """Make the empty repository, where it is not there; its path is what the container mounts."""
-        here = files.repository(self._root, plan, container)
+        here = repository_path(self._root, plan, container)
         for name in (CURRENT, PREVIOUS, VERSIONS):
             make_directory(os.path.join(here, name), OPEN, self._root)
         if not os.path.exists(_load_models(here)):
@@ -173,14 +186,14 @@ class Repositories:
 
         Raises Failure `not_found` where a blob is missing or damaged; then nothing has changed.
         """
-        files.checked_name(model, "model")
-        files.checked_digest(content)
-        wanted = {files.checked_file(path): _blob(path, digest) for path, digest in files.items()}
+        checked_name(model, "model")
+        checked_digest(content)
+        wanted = {checked_file(path): _blob(path, digest) for path, digest in files.items()}
         gone = sorted({digest for digest in wanted.values() if digest and not self._blobs.intact(digest)})
         if gone:
             raise Failure("not_found", "content is missing: {}".format(", ".join(gone)))
         self.prepare(plan, container)
-        here = files.repository(self._root, plan, container)
+        here = repository_path(self._root, plan, container)
         generations = Generations(here, model)
         digests = {digest for digest in wanted.values() if digest}
         with self._blobs.relinking(generations.directories(), digests):
@@ -209,7 +222,7 @@ class Repositories:
 
     def remove(self, plan: str, container: str, model: str | None) -> dict[str, object]:
         """Remove one model's files, or the whole repository."""
-        here = files.repository(self._root, plan, container)
+        here = repository_path(self._root, plan, container)
         if model is None:
             with self._blobs.relinking([os.path.join(here, VERSIONS)]):
                 remove_tree(here)
@@ -225,8 +238,8 @@ class Repositories:
 
         Where there is no repository nothing is taken from it, and none is made for that.
         """
-        files.checked_name(model, "model")
-        here = files.repository(self._root, plan, container)
+        checked_name(model, "model")
+        here = repository_path(self._root, plan, container)
         if not wanted and not os.path.isdir(here):
             return {"load_models": []}
         models = [each for each in load_models(here) if each != model] + [model] * wanted
@@ -236,7 +249,7 @@ class Repositories:
         return {"load_models": sorted(models)}
 
     def _generations(self, plan: str, container: str, model: str) -> Generations:
-        return Generations(files.repository(self._root, plan, container), files.checked_name(model, "model"))
+        return Generations(repository_path(self._root, plan, container), checked_name(model, "model"))
 
     def _build(self, here: str, name: str, content: str, files: Mapping[str, str]) -> str:
         """A finished directory in versions/; its name."""
@@ -262,7 +275,7 @@ class Repositories:
             try:
                 make_directory(os.path.dirname(target), OPEN, self._root)
                 if digest:
-                    os.link(files.blob(self._root, digest), target)
+                    os.link(blob_path(self._root, digest), target)
             except (FileExistsError, NotADirectoryError) as error:
                 raise Failure("invalid", "{} is a file and a directory".format(path)) from error
         for directory, _, _ in walk(building):
@@ -282,7 +295,7 @@ def _blob(path: str, digest: object) -> str:
     """The digest of a file's content; an empty directory has none."""
     if not isinstance(digest, str) or path.endswith("/") != (digest == ""):
         raise Failure("invalid", "{} needs a SHA-256".format(path))
-    return files.checked_digest(digest) if digest else ""
+    return checked_digest(digest) if digest else ""
 
 
 def _load_models(here: str) -> str:
@@ -301,7 +314,7 @@ def probe(world: World, plan: str) -> dict[str, object]:
     """The value of the probe `repository`."""
     if not plan:
         return {"repositories": {}}
-    top = files.repositories(world.root, plan)
+    top = repositories_path(world.root, plan)
     hashes = Hashes(world.root)
     hashes.refresh()
     return {"repositories": {name: _repository(os.path.join(top, name), hashes) for name in _names(top)}}
@@ -328,7 +341,7 @@ def _model(here: str, name: str, hashes: Hashes) -> dict[str, object]:
     path = os.path.join(here, CURRENT, name)
     if not os.path.islink(path):
         return {"content": None, "files": dict(_files(path, hashes))}
-    directory = target(path)
+    directory = link_target(path)
     if not directory:
         return {"content": None, "files": {}}
     path = os.path.join(here, VERSIONS, directory)

@@ -9,10 +9,20 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from . import files
-from .failure import Failure, explain
-from .files import PRIVATE, make_directory, remove_tree, write_all, write_atomically
-from .world import World
+from ..failure import Failure, explain
+from ..world import World
+from .files import (
+    NAME,
+    PRIVATE,
+    lock_path,
+    make_directory,
+    plan_path,
+    plans_path,
+    remove_tree,
+    repositories_path,
+    write_all,
+    write_atomically,
+)
 
 # The node's lock: flock, so that it falls when its holder is gone, with the holder named in the file.
 
@@ -38,10 +48,10 @@ class Lock:
         """`{"taken": true}`, or `{"taken": false, "holder": …}` where another has it."""
         if self._descriptor is None:
             make_directory(self._root, PRIVATE, self._root)
-            descriptor = os.open(files.lock(self._root), os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = os.open(lock_path(self._root), os.O_RDWR | os.O_CREAT, 0o600)
             if not _locked(descriptor, fcntl.LOCK_EX, PATIENCE):
                 os.close(descriptor)
-                return {"taken": False, "holder": holder(self._root)}
+                return {"taken": False, "holder": lock_holder(self._root)}
             self._descriptor = descriptor
         try:
             os.ftruncate(self._descriptor, 0)
@@ -62,10 +72,10 @@ class Lock:
         return {}
 
 
-def holder(root: str) -> Mapping[str, object] | None:
+def lock_holder(root: str) -> Mapping[str, object] | None:
     """Who holds the lock at this moment; None where nobody does, or where this user may not know."""
     try:
-        descriptor = os.open(files.lock(root), os.O_RDONLY)
+        descriptor = os.open(lock_path(root), os.O_RDONLY)
     except (FileNotFoundError, PermissionError):
         return None
     try:
@@ -130,10 +140,10 @@ def read(root: str, plan: str) -> dict[str, object] | None:
 def names(root: str) -> dict[str, object]:
     """Every plan of which there is a record, in the order of their names."""
     try:
-        found = sorted(os.listdir(files.plans(root)))
+        found = sorted(os.listdir(plans_path(root)))
     except FileNotFoundError:
         found = []
-    return {"plans": [name for name in found if files.NAME.match(name) and os.path.isfile(_record(root, name))]}
+    return {"plans": [name for name in found if NAME.match(name) and os.path.isfile(_record(root, name))]}
 
 
 def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, object]:
@@ -141,7 +151,7 @@ def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, objec
     text = json.dumps(record, sort_keys=True).encode()
     if len(text) > LARGEST:
         raise Failure("too_large", "the record is larger than {} MiB".format(LARGEST >> 20))
-    make_directory(files.plan(root, plan), PRIVATE, root)
+    make_directory(plan_path(root, plan), PRIVATE, root)
     write_atomically(_record(root, plan), text, 0o600)
     return {}
 
@@ -149,18 +159,18 @@ def write(root: str, plan: str, record: Mapping[str, object]) -> dict[str, objec
 def remove(root: str, plan: str) -> dict[str, object]:
     """Forget the plan: its record, and its directory where no repository is left in it."""
     remove_tree(_record(root, plan))
-    repositories = files.repositories(root, plan)
+    repositories = repositories_path(root, plan)
     if not os.path.isdir(repositories) or not os.listdir(repositories):
-        remove_tree(files.plan(root, plan))
+        remove_tree(plan_path(root, plan))
     return {}
 
 
 def append(root: str, plan: str, entries: Sequence[object]) -> dict[str, object]:
     """Write entries to the journal, one line each, synced; what did not fit on the disk is taken back."""
-    make_directory(files.plan(root, plan), PRIVATE, root)
+    make_directory(plan_path(root, plan), PRIVATE, root)
     text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
     descriptor = os.open(
-        os.path.join(files.plan(root, plan), "journal.jsonl"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
+        os.path.join(plan_path(root, plan), "journal.jsonl"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
     )
     try:
         before = os.fstat(descriptor).st_size
@@ -176,7 +186,7 @@ def append(root: str, plan: str, entries: Sequence[object]) -> dict[str, object]
 
 
 def _record(root: str, plan: str) -> str:
-    return os.path.join(files.plan(root, plan), "record.json")
+    return os.path.join(plan_path(root, plan), "record.json")
 
 
 # The others probe: what the other plan files made on this node, so that no plan takes what is another's.
@@ -200,7 +210,7 @@ def probe_others(world: World, plan: str) -> dict[str, object]:
 
 def _plans(root: str) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(files.plans(root)) if files.NAME.match(name))
+        return sorted(name for name in os.listdir(plans_path(root)) if NAME.match(name))
     except FileNotFoundError:
         return []
 

@@ -13,8 +13,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
-from .failure import Failure, explain
-from .world import World
+from ..failure import Failure, explain
 
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 """Where engines look, the later one first (CDI specification, SPEC.md)."""
@@ -37,7 +36,7 @@ def specifications(directories: Sequence[str] = DIRECTORIES) -> list[dict[str, o
                 text = file.read(LARGEST + 1)
             if len(text) > LARGEST:
                 raise Failure("too_large", "{} is larger than {} MiB".format(path, LARGEST >> 20))
-            kind, devices = listed(text)
+            kind, devices = parse_specification(text)
             if kind == KIND:
                 found.append({"path": path, "devices": devices})
         except (OSError, ValueError, Failure) as error:
@@ -45,7 +44,7 @@ def specifications(directories: Sequence[str] = DIRECTORIES) -> list[dict[str, o
     return found
 
 
-def listed(text: str) -> tuple[str, list[str]]:
+def parse_specification(text: str) -> tuple[str, list[str]]:
     """Kind and device names of a specification, JSON or YAML; of YAML only the form that nvidia-ctk writes is known.
 
     Raises ValueError for JSON that is not a specification.
@@ -77,7 +76,7 @@ USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEVICE = re.compile(r"nvidia(?:\d+|ctl)\Z")
 
 
-def installed() -> dict[str, object]:
+def read_toolkit() -> dict[str, object]:
     """The value of the probe `toolkit`."""
     paths = _paths()
     tools: Mapping[str, object] = {name: shutil.which(name, path=paths) for name in TOOLS}
@@ -106,33 +105,3 @@ def _paths(pid_file: str = ENGINE) -> str:
     except (OSError, ValueError):
         of_engine = ""
     return ":".join(filter(None, (of_engine, os.environ.get("PATH"), USUAL)))
-
-
-# Having NVIDIA's CDI specifications written anew, as it takes after each change of slices.
-
-WRITING = 60.0
-"""Seconds that nvidia-ctk may take; it asks the driver for each device."""
-LISTING = 30.0
-"""Seconds that nvidia-smi may take."""
-LONGEST_MESSAGE = 2000
-"""Characters that are told of what nvidia-ctk said."""
-
-
-def generate(world: World, path: str) -> dict[str, object]:
-    """Have nvidia-ctk write a specification of what is there now.
-
-    nvidia-smi goes first: it makes the device files of new slices, and without them the specification lacks those
-    (NVIDIA/mig-parted#82). Raises Failure: `invalid`, `no_tool`, `timeout`, or `unexpected` with what nvidia-ctk said.
-    """
-    directory, name = os.path.split(path)
-    if directory not in DIRECTORIES or not FILE.match(name):
-        raise Failure("invalid", "not a place of a CDI specification: {!r}".format(path))
-    try:
-        world.run(["nvidia-smi", "-L"], LISTING)
-    except Failure as failure:
-        if failure.code != "no_tool":
-            raise
-    code, said = world.run(["nvidia-ctk", "cdi", "generate", "--output={}".format(path)], WRITING)
-    if code:
-        raise Failure("unexpected", "nvidia-ctk: {}".format(said[-LONGEST_MESSAGE:] or "exit code {}".format(code)))
-    return {}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpuplan.agent.failure import Failure
-from gpuplan.agent.toolkit import LARGEST, generate, listed, specifications
+from gpuplan.agent.gpus.mig import generate_cdi
+from gpuplan.agent.gpus.toolkit import LARGEST, parse_specification, specifications
 from gpuplan.agent.world import World
 
 YAML = """\
@@ -57,13 +58,16 @@ class Programs(World):
 
 
 def test_names_of_the_form_that_nvidia_ctk_writes() -> None:
-    assert listed(YAML) == ("nvidia.com/gpu", ["0", "MIG-6fd3b0c5-4b1d-4000-8000-000000000000", "all"])
+    assert parse_specification(YAML) == ("nvidia.com/gpu", ["0", "MIG-6fd3b0c5-4b1d-4000-8000-000000000000", "all"])
 
 
 def test_json() -> None:
-    assert listed(json.dumps({"kind": "nvidia.com/gpu", "devices": [{"name": "0:1"}]})) == ("nvidia.com/gpu", ["0:1"])
+    assert parse_specification(json.dumps({"kind": "nvidia.com/gpu", "devices": [{"name": "0:1"}]})) == (
+        "nvidia.com/gpu",
+        ["0:1"],
+    )
     with pytest.raises(ValueError, match="not a CDI"):
-        listed('{"kind": "nvidia.com/gpu", "devices": [1]}')
+        parse_specification('{"kind": "nvidia.com/gpu", "devices": [1]}')
 
 
 def test_only_specifications_of_gpus_are_told(tmp_path: Path) -> None:
@@ -81,7 +85,7 @@ def test_only_specifications_of_gpus_are_told(tmp_path: Path) -> None:
 
 def test_device_files_are_made_before_the_specification() -> None:
     node = Programs()
-    assert generate(node, "/var/run/cdi/nvidia.yaml") == {}
+    assert generate_cdi(node, "/var/run/cdi/nvidia.yaml") == {}
     assert node.ran == [["nvidia-smi", "-L"], ["nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml"]]
 
 
@@ -95,10 +99,10 @@ def test_device_files_are_made_before_the_specification() -> None:
 )
 def test_it_is_not_written(answers: dict[str, tuple[int, str] | Failure], code: str) -> None:
     with pytest.raises(Failure) as failure:
-        generate(Programs(**answers), "/etc/cdi/nvidia.yaml")
+        generate_cdi(Programs(**answers), "/etc/cdi/nvidia.yaml")
     assert failure.value.code == code
 
 
 def test_without_nvidia_smi_it_goes_on() -> None:
     node = Programs(nvidia_smi=Failure("no_tool", "nvidia-smi is not on the node"))
-    assert generate(node, "/etc/cdi/nvidia.json") == {}
+    assert generate_cdi(node, "/etc/cdi/nvidia.json") == {}

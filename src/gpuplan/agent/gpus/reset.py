@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..failure import Failure
+from ..storage.files import PRIVATE, make_directory, write_atomically
+from ..world import World
 from . import nvml as calls
-from .failure import Failure
-from .files import PRIVATE, make_directory, write_atomically
-from .world import World
 
 PATIENCE = 120.0
 REFUSALS = (
@@ -51,7 +51,7 @@ def _persistence_off(world: World, uuid: str) -> Iterator[None]:
 def _persists(world: World, uuid: str) -> bool:
     with calls.opened(world) as nvml:
         device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        return bool(calls.unless_absent(nvml, lambda: nvml.nvmlDeviceGetPersistenceMode(device)))
+        return bool(calls.optional(nvml, lambda: nvml.nvmlDeviceGetPersistenceMode(device)))
 
 
 def _persist(world: World, uuid: str, mode: int) -> None:
@@ -67,7 +67,7 @@ ASKING, ACTING = 15.0, 60.0
 """Seconds for a question to systemctl, and for a service to stop or start."""
 
 
-def noted(root: str) -> list[dict[str, object]]:
+def stopped_services(root: str) -> list[dict[str, object]]:
     """What was stopped and not started again: `{"service", "gpu"}` each."""
     try:
         with open(_file(root), encoding="utf-8") as file:
@@ -79,30 +79,30 @@ def noted(root: str) -> list[dict[str, object]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def stop(world: World, uuid: str, services: Sequence[str]) -> dict[str, object]:
+def stop_services(world: World, uuid: str, services: Sequence[str]) -> dict[str, object]:
     """Stop those of them that run; where one does not stop, those that did are started again, and it is `timeout`."""
     ran = [name for name in map(_checked, services) if _runs(world, name)]
     try:
         for name in ran:
-            _note(world.root, [*noted(world.root), {"service": name, "gpu": uuid}])
+            _note(world.root, [*stopped_services(world.root), {"service": name, "gpu": uuid}])
             _act(world, "stop", name)
             if _runs(world, name):
                 raise Failure("timeout", "{} still runs after systemctl stop".format(name))
     except Failure:
         with contextlib.suppress(Failure):
-            start(world, uuid)
+            start_services(world, uuid)
         raise
     return {"stopped": ran}
 
 
-def start(world: World, uuid: str) -> dict[str, object]:
+def start_services(world: World, uuid: str) -> dict[str, object]:
     """Start what was stopped for this GPU. One that does not start stays noted down, and hinders none of the others."""
-    return _start(world, [each for each in noted(world.root) if each.get("gpu") == uuid])
+    return _start(world, [each for each in stopped_services(world.root) if each.get("gpu") == uuid])
 
 
-def start_all(world: World) -> dict[str, object]:
+def start_all_services(world: World) -> dict[str, object]:
     """Start everything that was stopped: for an agent whose other side is gone."""
-    return _start(world, noted(world.root))
+    return _start(world, stopped_services(world.root))
 
 
 def _start(world: World, stopped: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -116,7 +116,7 @@ def _start(world: World, stopped: Sequence[Mapping[str, object]]) -> dict[str, o
         except Failure as failure:
             failures.append(failure)
             continue
-        _note(world.root, [one for one in noted(world.root) if one != each])
+        _note(world.root, [one for one in stopped_services(world.root) if one != each])
         started.append(name)
     if failures:
         raise Failure(failures[0].code, "; ".join(failure.text for failure in failures))

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tests.transport.conftest import Asking
-from tests.transport.fake_nvml import FakeNvml, Instance
+from tests.agent.fake_nvml import FakeNvml, Instance
+from tests.agent.support import AgentCaller
 
 BINDINGS = Path(__file__).parent / "bindings"
 
@@ -35,9 +35,9 @@ def expected() -> object:
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in BINDINGS.glob("*.yaml")))
-def test_the_snapshot_is_the_same_for_each_binding(asking: Asking, expected: object, name: str) -> None:
-    asking.node.gpus = binding(name)
-    assert json.loads(json.dumps(asking.value("gpu"))) == expected
+def test_the_snapshot_is_the_same_for_each_binding(agent: AgentCaller, expected: object, name: str) -> None:
+    agent.node.gpus = binding(name)
+    assert json.loads(json.dumps(agent.value("gpu"))) == expected
 
 
 def test_the_bindings_do_differ() -> None:

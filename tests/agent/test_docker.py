@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.transport.conftest import Asking
+from tests.agent.support import AgentCaller
 
 ID = "a" * 64
 FOUND = {
@@ -25,9 +25,9 @@ HEALTHY = {
 
 
 @pytest.fixture
-def running(asking: Asking) -> Asking:
+def running(agent: AgentCaller) -> AgentCaller:
     listed = [{"Id": ID}, {"Id": "b" * 64}]
-    asking.node.engine_answers.update(
+    agent.node.engine_answers.update(
         {
             "/version": {"ApiVersion": "1.41"},
             "/info": {"Driver": "overlay2"},
@@ -39,11 +39,11 @@ def running(asking: Asking) -> Asking:
             "/images/sha256:1/json": {"Id": "sha256:1", "RepoTags": ["x"]},
         }
     )
-    asking.node.triton_answers.update({f"127.0.0.1:8100 {question}": answer for question, answer in HEALTHY.items()})
-    return asking
+    agent.node.triton_answers.update({f"127.0.0.1:8100 {question}": answer for question, answer in HEALTHY.items()})
+    return agent
 
 
-def test_everything_is_as_the_engine_says_it(running: Asking) -> None:
+def test_everything_is_as_the_engine_says_it(running: AgentCaller) -> None:
     value = running.value("docker")
     assert value == {
         "version": {"ApiVersion": "1.41"},
@@ -64,30 +64,30 @@ def test_everything_is_as_the_engine_says_it(running: Asking) -> None:
         ((500, {"message": "layer does not exist"}), "docker_error"),
     ],
 )
-def test_each_way_to_have_no_engine_has_its_code(asking: Asking, answer: object, code: str) -> None:
-    asking.node.engine_answers["/version"] = answer
-    assert asking.probe("docker")["error"]["code"] == code
+def test_each_way_to_have_no_engine_has_its_code(agent: AgentCaller, answer: object, code: str) -> None:
+    agent.node.engine_answers["/version"] = answer
+    assert agent.probe("docker")["error"]["code"] == code
 
 
-def test_the_engines_own_words_are_kept(asking: Asking) -> None:
-    asking.node.engine_answers["/version"] = (500, {"message": "layer does not exist"})
-    assert "layer does not exist" in asking.probe("docker")["error"]["text"]
+def test_the_engines_own_words_are_kept(agent: AgentCaller) -> None:
+    agent.node.engine_answers["/version"] = (500, {"message": "layer does not exist"})
+    assert "layer does not exist" in agent.probe("docker")["error"]["text"]
 
 
 @pytest.mark.parametrize("path", ["/version", "/info", "/containers/json?all=1", "/images/json"])
-def test_what_is_always_there_and_is_not_found_is_an_error(running: Asking, path: str) -> None:
+def test_what_is_always_there_and_is_not_found_is_an_error(running: AgentCaller, path: str) -> None:
     running.node.engine_answers[path] = (404, {"message": "page not found"})
     error = running.probe("docker")["error"]
     assert error["code"] == "docker_error"
     assert "page not found" in error["text"]
 
 
-def test_a_list_that_is_not_found_is_no_empty_list_of_servers(running: Asking) -> None:
+def test_a_list_that_is_not_found_is_no_empty_list_of_servers(running: AgentCaller) -> None:
     running.node.engine_answers["/containers/json"] = (404, {"message": "page not found"})
     assert running.probe("triton")["error"]["code"] == "docker_error"
 
 
-def test_a_server_tells_its_models(running: Asking) -> None:
+def test_a_server_tells_its_models(running: AgentCaller) -> None:
     assert running.value("triton")["servers"] == [
         {
             "container": ID,
@@ -103,21 +103,21 @@ def test_a_server_tells_its_models(running: Asking) -> None:
     ]
 
 
-def served(asking: Asking, **more: object) -> dict[str, object]:
+def served(agent: AgentCaller, **more: object) -> dict[str, object]:
     """The server's entry where it serves a directory of the node."""
     found = {**FOUND, "Mounts": [{"Source": "/mnt/models", "Destination": "/repository"}], **more}
-    asking.node.engine_answers[f"/containers/{ID}/json"] = found
-    (server,) = asking.value("triton")["servers"]
+    agent.node.engine_answers[f"/containers/{ID}/json"] = found
+    (server,) = agent.value("triton")["servers"]
     return dict(server)
 
 
-def test_a_directory_that_it_serves_is_listed(running: Asking) -> None:
+def test_a_directory_that_it_serves_is_listed(running: AgentCaller) -> None:
     running.node.directories["/mnt/models"] = ["a", "b"]
     assert served(running)["repository"] == {"path": "/mnt/models", "models": ["a", "b"]}
     assert "repository" not in served(running, Config={"Labels": {}})
 
 
-def test_a_directory_that_cannot_be_listed_hides_nothing_else(running: Asking) -> None:
+def test_a_directory_that_cannot_be_listed_hides_nothing_else(running: AgentCaller) -> None:
     running.node.directories["/mnt/models"] = PermissionError(13, "Permission denied")
     server = served(running)
     assert server["repository"] == {
@@ -127,7 +127,7 @@ def test_a_directory_that_cannot_be_listed_hides_nothing_else(running: Asking) -
     assert server["index"] == HEALTHY["POST /v2/repository/index"]
 
 
-def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
+def test_a_long_complaint_is_told_in_part(running: AgentCaller) -> None:
     running.node.engine_answers["/info"] = (500, {"message": "x" * 100_000})
     running.node.triton_answers["127.0.0.1:8100 GET /v2"] = (500, {"error": "x" * 100_000})
     assert 1000 < len(running.probe("docker")["error"]["text"]) < 3000
@@ -135,14 +135,14 @@ def test_a_long_complaint_is_told_in_part(running: Asking) -> None:
     assert 1000 < len(server["error"]["text"]) < 3000
 
 
-def test_a_server_that_does_not_answer_is_told_by_name(running: Asking) -> None:
+def test_a_server_that_does_not_answer_is_told_by_name(running: AgentCaller) -> None:
     running.node.triton_answers["127.0.0.1:8100 GET /v2/health/live"] = ConnectionRefusedError(111, "refused")
     (server,) = running.value("triton")["servers"]
     assert server["name"] == "triton-cls"
     assert server["error"]["code"] == "unreachable"
 
 
-def test_a_server_that_refuses_its_index_is_not_empty(running: Asking) -> None:
+def test_a_server_that_refuses_its_index_is_not_empty(running: AgentCaller) -> None:
     running.node.triton_answers["127.0.0.1:8100 POST /v2/repository/index"] = (403, {"error": "restricted"})
     (server,) = running.value("triton")["servers"]
     assert "index" not in server
@@ -165,7 +165,7 @@ def test_a_server_that_refuses_its_index_is_not_empty(running: Asking) -> None:
         ),
     ],
 )
-def test_where_a_server_answers(running: Asking, change: dict[str, object], address: str) -> None:
+def test_where_a_server_answers(running: AgentCaller, change: dict[str, object], address: str) -> None:
     running.node.engine_answers[f"/containers/{ID}/json"] = {**FOUND, **change}
     (server,) = running.value("triton")["servers"]
     assert server["address"] == address
@@ -180,7 +180,7 @@ def test_where_a_server_answers(running: Asking, change: dict[str, object], addr
         (["my-tritonserver-exporter"], False),
     ],
 )
-def test_a_server_is_known_by_its_command_too(running: Asking, arguments: list[str], is_server: bool) -> None:
+def test_a_server_is_known_by_its_command_too(running: AgentCaller, arguments: list[str], is_server: bool) -> None:
     found = {**FOUND, "Path": arguments[0], "Args": arguments[1:], "Config": {"Labels": {}}}
     running.node.engine_answers[f"/containers/{ID}/json"] = found
     assert bool(running.value("triton")["servers"]) is is_server

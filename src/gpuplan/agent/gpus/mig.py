@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
+from ..failure import Failure
+from ..world import World
 from . import nvml as calls
-from .failure import Failure
 from .nvml import compute_handles, compute_profiles, mig_uuids, profile_infos
-from .world import World
+from .toolkit import DIRECTORIES, FILE
 
 # Compute instances: what a program uses of a GPU instance; one that fills it, or several that share it.
 
 
-def fill(nvml: Any, device: Any, instance: Any, sizes: Sequence[int] | None) -> list[str]:
+def create_compute_instances(nvml: Any, device: Any, instance: Any, sizes: Sequence[int] | None) -> list[str]:
     """Create compute instances of so many slices each; without sizes the one that takes all of the GPU instance.
 
     Returns the UUIDs of their MIG devices in the order of `sizes`. Where one fails, those before it go again.
@@ -100,7 +102,7 @@ def create(
         instance = calls.create_gpu_instance(nvml, device, profile_id, start, size)
         number = int(nvml.nvmlGpuInstanceGetInfo(instance).id)
         try:
-            found = fill(nvml, device, instance, compute)
+            found = create_compute_instances(nvml, device, instance, compute)
         except (nvml.NVMLError, Failure):
             nvml.nvmlGpuInstanceDestroy(instance)
             raise
@@ -111,7 +113,7 @@ def create_compute(world: World, uuid: str, instance: int, compute: Sequence[int
     """Create compute instances in a GPU instance that stands."""
     with calls.opened(world) as nvml:
         device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        found = fill(nvml, device, nvml.nvmlDeviceGetGpuInstanceById(device, instance), compute)
+        found = create_compute_instances(nvml, device, nvml.nvmlDeviceGetGpuInstanceById(device, instance), compute)
     return {"mig_uuid": found[0], "mig_uuids": found}
 
 
@@ -165,3 +167,31 @@ def _processes(nvml: Any, device: Any) -> list[Any]:
         if not calls.absent(error):
             raise
     return found
+
+
+WRITING = 60.0
+"""Seconds that nvidia-ctk may take; it asks the driver for each device."""
+LISTING = 30.0
+"""Seconds that nvidia-smi may take."""
+LONGEST_MESSAGE = 2000
+"""Characters that are told of what nvidia-ctk said."""
+
+
+def generate_cdi(world: World, path: str) -> dict[str, object]:
+    """Have nvidia-ctk write a specification of what is there now.
+
+    nvidia-smi goes first: it makes the device files of new slices, and without them the specification lacks those
+    (NVIDIA/mig-parted#82). Raises Failure: `invalid`, `no_tool`, `timeout`, or `unexpected` with what nvidia-ctk said.
+    """
+    directory, name = os.path.split(path)
+    if directory not in DIRECTORIES or not FILE.match(name):
+        raise Failure("invalid", "not a place of a CDI specification: {!r}".format(path))
+    try:
+        world.run(["nvidia-smi", "-L"], LISTING)
+    except Failure as failure:
+        if failure.code != "no_tool":
+            raise
+    code, said = world.run(["nvidia-ctk", "cdi", "generate", "--output={}".format(path)], WRITING)
+    if code:
+        raise Failure("unexpected", "nvidia-ctk: {}".format(said[-LONGEST_MESSAGE:] or "exit code {}".format(code)))
+    return {}

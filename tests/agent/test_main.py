@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.agent.main import Frames
-from gpuplan.agent.record import holder
+from gpuplan.agent.storage.record import lock_holder
 
 OWNER = {"run": "r1"}
 HANGING = """
@@ -101,16 +101,16 @@ class Served:
 def test_one_that_vanishes_with_the_lock_loses_it(tmp_path: Path, last_words: bytes) -> None:
     with Served(tmp_path) as served:
         served.say(last_words)
-        assert holder(str(tmp_path)) == OWNER
+        assert lock_holder(str(tmp_path)) == OWNER
         served.process.wait(20)  # its input stays open all the while
-        assert holder(str(tmp_path)) is None
+        assert lock_holder(str(tmp_path)) is None
 
 
 def test_one_that_reads_no_answer_loses_the_lock(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
         served.say(json.dumps({"op": "x" * 300_000}).encode() + b"\n")  # the answer repeats it: more than a pipe holds
         served.process.wait(20)
-        assert holder(str(tmp_path)) is None
+        assert lock_holder(str(tmp_path)) is None
 
 
 def test_signs_of_life_keep_the_lock(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_signs_of_life_keep_the_lock(tmp_path: Path) -> None:
             served.say(b"\n")
             with pytest.raises(subprocess.TimeoutExpired):
                 served.process.wait(0.1)
-        assert holder(str(tmp_path)) == OWNER
+        assert lock_holder(str(tmp_path)) == OWNER
 
 
 def test_frames_end_after_a_silence() -> None:

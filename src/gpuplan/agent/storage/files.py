@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 
-from .failure import Failure
+from ..failure import Failure
 
 # Where everything lies on the node, and which names from outside may become a path.
 
@@ -45,49 +45,49 @@ def checked_file(path: str) -> str:
     return path
 
 
-def lock(root: str) -> str:
+def lock_path(root: str) -> str:
     """The lock file."""
     return os.path.join(root, "lock")
 
 
-def blobs(root: str) -> str:
+def blobs_path(root: str) -> str:
     """The directory of all blobs."""
     return os.path.join(root, "blobs")
 
 
-def blob(root: str, digest: str) -> str:
+def blob_path(root: str, digest: str) -> str:
     """One blob."""
-    return os.path.join(blobs(root), checked_digest(digest)[:2], digest)
+    return os.path.join(blobs_path(root), checked_digest(digest)[:2], digest)
 
 
 def incoming_directory(root: str) -> str:
     """The directory of content that has not fully arrived."""
-    return os.path.join(blobs(root), "incoming")
+    return os.path.join(blobs_path(root), "incoming")
 
 
-def incoming(root: str, digest: str) -> str:
+def incoming_path(root: str, digest: str) -> str:
     """One content that has not fully arrived."""
     return os.path.join(incoming_directory(root), checked_digest(digest))
 
 
-def plans(root: str) -> str:
+def plans_path(root: str) -> str:
     """The directory of all plan files."""
     return os.path.join(root, "plans")
 
 
-def plan(root: str, name: str) -> str:
+def plan_path(root: str, name: str) -> str:
     """The directory of one plan file."""
-    return os.path.join(plans(root), checked_name(name, "plan"))
+    return os.path.join(plans_path(root), checked_name(name, "plan"))
 
 
-def repositories(root: str, plan_name: str) -> str:
+def repositories_path(root: str, plan_name: str) -> str:
     """The directory of a plan's repositories."""
-    return os.path.join(plan(root, plan_name), "triton")
+    return os.path.join(plan_path(root, plan_name), "triton")
 
 
-def repository(root: str, plan_name: str, container: str) -> str:
+def repository_path(root: str, plan_name: str, container: str) -> str:
     """One container's repository, which it sees as /gpuplan."""
-    return os.path.join(repositories(root, plan_name), checked_name(container, "container"))
+    return os.path.join(repositories_path(root, plan_name), checked_name(container, "container"))
 
 
 PRIVATE = 0o700

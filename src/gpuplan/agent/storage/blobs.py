@@ -10,9 +10,19 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from . import files
-from .failure import Failure
-from .files import PRIVATE, make_directory, sync_directory, walk, write_all
+from ..failure import Failure
+from .files import (
+    PRIVATE,
+    blob_path,
+    blobs_path,
+    checked_digest,
+    incoming_directory,
+    incoming_path,
+    make_directory,
+    sync_directory,
+    walk,
+    write_all,
+)
 from .hashes import Hashes
 
 # Content on its way to the node: kept where it was cut off, so that the next run goes on from there.
@@ -30,7 +40,7 @@ class Incoming:
         self._root = root
         self._digest = digest
         self._size = size
-        self._path = files.incoming(root, digest)
+        self._path = incoming_path(root, digest)
         make_directory(os.path.dirname(self._path), PRIVATE, root)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if anew or os.fstat(self._descriptor).st_size > size:
@@ -59,7 +69,7 @@ class Incoming:
             raise Failure("busy", "somebody else is bringing {} as well".format(self._digest))
         os.fchmod(self._descriptor, MODE)
         os.fsync(self._descriptor)
-        sync_directory(os.path.dirname(settled(self._root, self._path, self._digest)))
+        sync_directory(os.path.dirname(publish(self._root, self._path, self._digest)))
         return os.fstat(self._descriptor)
 
     def close(self) -> None:
@@ -73,9 +83,9 @@ class Incoming:
             os.unlink(self._path)
 
 
-def settled(root: str, arrived: str, digest: str) -> str:
+def publish(root: str, arrived: str, digest: str) -> str:
     """Put what has arrived in a blob's place; its path."""
-    path = files.blob(root, digest)
+    path = blob_path(root, digest)
     make_directory(os.path.dirname(path), PRIVATE, root)
     os.replace(arrived, path)
     return path
@@ -116,7 +126,7 @@ class Blobs:
 
     def intact(self, digest: str) -> bool:
         """True where the content is here and has that digest. Hashed once for each state of the file."""
-        path = files.blob(self._root, digest)
+        path = blob_path(self._root, digest)
         self._hashes.refresh()
         try:
             right = self._hashes.of(path, os.lstat(path)) == digest
@@ -140,7 +150,7 @@ class Blobs:
 
         Raises Failure `corrupt` where size or digest differ, OSError where the disk is full; nothing is left of it.
         """
-        files.checked_digest(digest)
+        checked_digest(digest)
         if offset == 0:
             self._drop(digest, wholly=False)
             self._incoming[digest] = Incoming(self._root, digest, size, anew=True)
@@ -166,19 +176,19 @@ class Blobs:
         Raises Failure `corrupt` where a digest differs or the sizes do not add up, OSError where the disk is full.
         """
         pieces = {digest: piece for digest, piece in _cut(contents, body) if not self.intact(digest)}
-        arrived = {digest: files.incoming(self._root, digest) for digest in pieces}
-        make_directory(files.incoming_directory(self._root), PRIVATE, self._root)
+        arrived = {digest: incoming_path(self._root, digest) for digest in pieces}
+        make_directory(incoming_directory(self._root), PRIVATE, self._root)
         try:
             for digest, piece in pieces.items():
                 _write(arrived[digest], piece)
-            sync_all(files.blobs(self._root))
+            sync_all(blobs_path(self._root))
         except BaseException:
             for path in arrived.values():
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
             raise
         for digest, path in arrived.items():  # their new names last at the latest once a repository's directory does
-            self._hashes.note(os.lstat(settled(self._root, path, digest)), digest)
+            self._hashes.note(os.lstat(publish(self._root, path, digest)), digest)
         self._hashes.save()
         return {}
 
@@ -196,13 +206,13 @@ class Blobs:
         self._hashes.refresh()
         folders = chain.from_iterable(map(os.walk, directories))
         linked = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-        known = dict(self._trusted(chain(linked, (files.blob(self._root, digest) for digest in digests))))
+        known = dict(self._trusted(chain(linked, (blob_path(self._root, digest) for digest in digests))))
         try:
             yield
         finally:
             for digest, before in known.items():
                 with contextlib.suppress(OSError):
-                    now = os.lstat(files.blob(self._root, digest))
+                    now = os.lstat(blob_path(self._root, digest))
                     if _same(before, now):
                         self._hashes.note(now, digest)
             self._hashes.save()
@@ -229,12 +239,12 @@ class Blobs:
         return {"removed": removed, "bytes": freed}
 
     def _files(self) -> Iterator[str]:
-        for directory, _, names in walk(files.blobs(self._root)):
+        for directory, _, names in walk(blobs_path(self._root)):
             yield from (os.path.join(directory, name) for name in names)
 
     def _dead(self, path: str, state: os.stat_result) -> bool:
         digest = os.path.basename(path)
-        if os.path.dirname(path) == files.incoming_directory(self._root):
+        if os.path.dirname(path) == incoming_directory(self._root):
             return digest not in self._incoming and time.time() - state.st_mtime > GIVEN_UP
         return state.st_nlink == 1 and digest not in self._awaited
 
@@ -259,7 +269,7 @@ class Blobs:
 
     def _arrived(self, digest: str) -> int:
         try:
-            return os.lstat(files.incoming(self._root, digest)).st_size
+            return os.lstat(incoming_path(self._root, digest)).st_size
         except FileNotFoundError:
             return 0
 
@@ -280,7 +290,7 @@ def _cut(contents: Mapping[str, object], body: bytes) -> Iterator[tuple[str, byt
         if type(size) is not int or size < 0:
             raise Failure("invalid", "the size of {} is not a number of bytes".format(digest))
         piece, left = bytes(left[:size]), left[size:]
-        if hashlib.sha256(piece).hexdigest() != files.checked_digest(digest):
+        if hashlib.sha256(piece).hexdigest() != checked_digest(digest):
             raise Failure("corrupt", "content does not have the SHA-256 {}".format(digest))
         yield digest, piece
     if left:
