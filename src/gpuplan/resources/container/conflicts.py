@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gpuplan.resources.container.forms import clashes, host_ports, host_side
-from gpuplan.resources.container.livefields import live_fields
+from gpuplan.resources.container.fields.conversion import observed_fields
+from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.read import DeviceMemory, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, every, intrudes, seen
 from gpuplan.resources.snapshot.devices import requested
@@ -180,7 +180,7 @@ def held_ports(live: Live) -> Iterable[str]:
     """The host ports that a container holds, or takes when it runs."""
     published = {
         path.removeprefix("ports."): texts(sides)
-        for path, sides in live_fields(live).items()
+        for path, sides in observed_fields(live).items()
         if path.startswith("ports.")
     }
     return host_ports(published)

@@ -88,7 +88,7 @@ def check_capacity(desired: Sequence[Desired], memory: GpuMemory, context: DiffC
     servers: dict[str, dict[str, ModelSpec]] = {}
     where: dict[str, Location | None] = {}
     for resource in desired:
-        spec = model_spec(resource)
+        spec = model_spec(resource.spec)
         if spec.budget is not None:
             servers.setdefault(spec.container, {})[spec.model] = spec
             where.setdefault(spec.container, resource.where)

@@ -20,10 +20,11 @@ from gpuplan.resources.container.apply.engine import (
 )
 from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access, devices_now
 from gpuplan.resources.container.apply.readiness import wait_ready
-from gpuplan.resources.container.payload import Owner, limits, payload, restart_policy
+from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.fields.conversion import update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
-from gpuplan.resources.container.shape import ContainerSpec, EnvValue
+from gpuplan.resources.container.spec import ContainerSpec, EnvValue
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.devices import read_gpus, requested
 from gpuplan.resources.snapshot.docker import Live, live
@@ -134,8 +135,7 @@ def update(container: str, making: ContainerContext) -> None:
         current = live(mapping(engine.inspect_container(container)))
         if current.name != making.name:
             rename_container(current, making.name, making.address, making.context)
-        policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        body = {**limits(spec), **policy}
+        body = update_body(spec)
         done = not body or post_update(engine, container, body)
     if not done:
         raise Problem(_fixed(making))
@@ -180,7 +180,7 @@ def create(making: ContainerContext, devices: Sequence[str], name: str) -> str:
     env = {name: _revealed(value, context) for name, value in spec.env.items()}
     secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}
     owner = Owner(context.plan, address.name, making.digest, secret_digests_label(address.name, secrets, context.seal))
-    body = payload(spec, owner, devices, env, repository)
+    body = create_body(spec, owner, devices, env, repository)
     if making.by_cdi and devices:
         body = by_cdi(body, devices, address, context)
     with explain_engine_errors(str(address), f"creating {name}"):
