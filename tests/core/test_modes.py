@@ -68,7 +68,7 @@ def test_a_daemon_that_holds_the_gpu_is_named_and_only_its_own_guard_lets_it_be_
     assert exit_code(small, allow=[each for each in GUARDS if each != "gpu-reset"]) == Exit.REFUSED
     assert "held by service nvidia-persistenced (pid 800)" in words(small)
     told = words(small, allow=["gpu-reset"])
-    assert "A GPU waits for a reset" in told
+    assert "The GPU needs a reset" in told
     assert "held by service nvidia-persistenced (pid 800)" in told
     (change,) = [each for node in small.plan().nodes for each in node.changes]
     assert change.steps[0].title == "reset the GPU, so that MIG mode goes on"
@@ -113,7 +113,7 @@ def test_in_a_virtual_machine_the_mode_waits_for_a_reboot_and_the_next_apply_goe
     small.nodes({"n1": {"virtualization": "passthrough"}})
     assert exit_code(small, allow=["gpu-reset", "busy-gpu"]) == Exit.REFUSED
     assert not store(small).read().gpus[0].pending
-    assert "A GPU waits for a reboot" in words(small, allow=["gpu-reboot"])
+    assert "The node needs a reboot" in words(small, allow=["gpu-reboot"])
     assert store(small).read().gpus[0].pending
     reboot(store(small), "n1")
     assert exit_code(small) == Exit.DONE
