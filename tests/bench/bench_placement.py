@@ -14,7 +14,7 @@ from gpuplan.nvidia.boards import BOARDS
 from gpuplan.resources.gpu.desired import SliceSpec
 from gpuplan.resources.gpu.placement.geometry import GpuGeometry, cells, table_of
 from gpuplan.resources.gpu.placement.solve import Layout, PlacedInstance, Protection, solve
-from tests.resources.gpu.test_placement import geometry
+from tests.resources.gpu.support import board_geometry
 
 SITUATIONS = 150
 """On each board."""
@@ -57,7 +57,7 @@ def test_the_worst_case_of_each_board() -> None:
     print(f"\n{'board':<18}{'worst µs':>10}{'in sorts of 1000':>18}   instances → wanted")
     worst_of_all = 0.0
     for board in BOARDS:
-        where, solved = geometry(board), 0
+        where, solved = board_geometry(board), 0
         worst, hardest = 0.0, ""
         for live, wanted in situations(where, random.Random(board.catalog_name)):
             took = microseconds(partial(solve, where, live, wanted))

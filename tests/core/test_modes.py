@@ -71,7 +71,7 @@ def test_a_daemon_that_holds_the_gpu_is_named_and_only_its_own_guard_lets_it_be_
     assert "The GPU needs a reset" in told
     assert "held by service nvidia-persistenced (pid 800)" in told
     (change,) = [each for node in small.plan().nodes for each in node.changes]
-    assert change.steps[0].title == "reset the GPU, so that MIG mode goes on"
+    assert change.steps[0].title == "reset the GPU to turn MIG mode on"
 
 
 def test_services_that_may_be_stopped_are_started_again(small: World) -> None:
@@ -89,9 +89,7 @@ def test_what_pends_is_drift_and_the_next_apply_resets_it(small: World) -> None:
     with store(small).write() as state:
         state.gpus[0].pending = False
     (node,) = small.drift().nodes
-    assert [each.change.steps[0].title for each in node.drift] == [
-        "keep MIG mode on, and take back the change that pends"
-    ]
+    assert [each.change.steps[0].title for each in node.drift] == ["keep MIG mode on and cancel the pending change"]
     assert exit_code(small) == Exit.DONE
     with store(small).write() as state:
         state.gpus[0].mig, state.gpus[0].instances = False, []

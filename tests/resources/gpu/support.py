@@ -10,10 +10,12 @@ from typing import Any
 import yaml
 
 from gpuplan.core.plan.order import in_order
+from gpuplan.nvidia.boards import Board
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.resources.gpu.desired import spec
 from gpuplan.resources.gpu.diff import diff
+from gpuplan.resources.gpu.placement.geometry import GpuGeometry, ProfileShape
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison
@@ -154,3 +156,19 @@ def _change(change: Change) -> Mapping[str, Any]:
         "interrupts": list(change.interrupts),
         "disturbs": [each.name for each in change.disturbs],
     }
+
+
+def board_geometry(board: Board) -> GpuGeometry:
+    """What a board of the catalog offers."""
+    return GpuGeometry(
+        tuple(
+            ProfileShape(
+                each.name,
+                each.slices,
+                each.instances,
+                each.placements,
+                (each.decoders, each.encoders, each.jpeg, each.ofa),
+            )
+            for each in board.profiles
+        )
+    )

@@ -10,32 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.nvidia.boards import BOARDS, Board, find_board
+from gpuplan.nvidia.boards import BOARDS, find_board
 from gpuplan.resources.gpu.desired import SliceSpec
 from gpuplan.resources.gpu.observed import Placement
-from gpuplan.resources.gpu.placement.geometry import GpuGeometry, ProfileShape
+from gpuplan.resources.gpu.placement.geometry import GpuGeometry
 from gpuplan.resources.gpu.placement.solve import Layout, PlacedInstance, Protection, Shortage, place_beside, solve
-
-
-def geometry(board: Board) -> GpuGeometry:
-    return GpuGeometry(
-        tuple(
-            ProfileShape(
-                each.name,
-                each.slices,
-                each.instances,
-                each.placements,
-                (each.decoders, each.encoders, each.jpeg, each.ofa),
-            )
-            for each in board.profiles
-        )
-    )
+from tests.resources.gpu.support import board_geometry
 
 
 def named(name: str) -> GpuGeometry:
     board = find_board(name)
     assert board is not None
-    return geometry(board)
+    return board_geometry(board)
 
 
 A100 = named("A100-SXM4-40GB")
@@ -129,7 +115,7 @@ def price(live: Sequence[PlacedInstance], want: Sequence[SliceSpec], layout: Lay
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]]:
-    where = geometry(draw(st.sampled_from(BOARDS)))
+    where = board_geometry(draw(st.sampled_from(BOARDS)))
     live: list[PlacedInstance] = []
     for _ in range(draw(st.integers(0, 5))):
         shape = draw(st.sampled_from(where.shapes))
