@@ -145,7 +145,7 @@ class Target:
         """One request; `head` is the size of its JSON where binary tensors follow.
 
         Raises:
-            OSError: nobody listens.
+            OSError: nothing listens on the port.
             NeverAnswers: the server hangs.
         """
         raise NotImplementedError
@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     reached: Target
 
     def answer(self) -> None:
-        """Answer one request, or close the connection as a port where nobody listens does."""
+        """Answer one request, or close the connection, as a port without a listener does."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             answer = self.reached.answer(self.command, self.path, body, self._head())

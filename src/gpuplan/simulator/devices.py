@@ -48,24 +48,24 @@ def requested(state: NodeState, container: SimulatedContainer) -> tuple[GrantedD
     Raises:
         UnknownDevice: one of them is not there (any more).
     """
-    found: list[GrantedDevice] = []
+    granted: list[GrantedDevice] = []
     for request in map(mapping, items(container.host_config.get("DeviceRequests"))):
         if names := texts(request.get("DeviceIDs")):
             for name in names:
-                found.extend(_named(state, name))
+                granted.extend(_named(state, name))
         else:
             count = number(request.get("Count"))
-            found.extend(_all(state) if count < 0 else _all(state)[:count])
-    return tuple(dict.fromkeys(found))
+            granted.extend(_all(state) if count < 0 else _all(state)[:count])
+    return tuple(dict.fromkeys(granted))
 
 
 def processes(state: NodeState) -> tuple[RunningContainer, ...]:
     """Every process on a GPU of the node."""
-    strangers = (
+    other_processes = (
         RunningContainer(one.pid, one.name, one.memory_mib, GrantedDevice(one.gpu, "", one.instance, one.compute))
         for one in state.processes
     )
-    return (*strangers, *_of_containers(state))
+    return (*other_processes, *_of_containers(state))
 
 
 def _of_containers(state: NodeState) -> Iterator[RunningContainer]:
@@ -102,10 +102,10 @@ def _memory(state: NodeState, container: SimulatedContainer) -> int:
 
 def _all(state: NodeState) -> list[GrantedDevice]:
     """What `--gpus all` gives: whole GPUs, and of the divided ones their slices."""
-    found: list[GrantedDevice] = []
+    granted: list[GrantedDevice] = []
     for index, gpu in enumerate(state.gpus):
-        found.extend(_slices(state, index) if gpu.mig else [GrantedDevice(index, gpu.uuid)])
-    return found
+        granted.extend(_slices(state, index) if gpu.mig else [GrantedDevice(index, gpu.uuid)])
+    return granted
 
 
 def _slices(state: NodeState, index: int) -> list[GrantedDevice]:

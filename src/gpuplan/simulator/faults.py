@@ -1,10 +1,10 @@
-"""Faults that a simulated node can be told to have, so that rehearsals and tests see what hardware does on a bad day.
+"""Faults that a simulated node can have, so that rehearsals and tests see how failing hardware behaves.
 
 In the inventory, `gpuplan_simulated: {faults: [...]}` holds any of:
 
     {refuse: "no route to host"}       connecting fails
     {hang: gpu}                        what the probe asks (host, gpu, docker or triton) never answers
-    {docker: absent} | {docker: refused}   there is no engine socket, or nobody answers on it
+    {docker: absent} | {docker: refused}   there is no engine socket, or nothing answers on it
     {drop_after: 3}                    the connection breaks after the third change; its answer is lost
     {without_effect: mig.create}       reports success and does nothing: mig.set_mode, mig.create, mig.destroy,
                                        gpu.reset, gpu.set, service.stop,
@@ -29,7 +29,7 @@ _KEYS = ("refuse", "hang", "docker", "drop_after", "without_effect", "infer", "n
 
 @dataclass(frozen=True)
 class NvmlFault:
-    """A function of NVML that fails with a code, or never answers (None), for one GPU or for each."""
+    """A function of NVML that fails with a code, or never answers (None), for one GPU or for all."""
 
     function: str
     code: int | None

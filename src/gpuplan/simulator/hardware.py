@@ -66,7 +66,7 @@ def open_store(host: Host) -> StateStore:
             Diagnostic(
                 "The simulated node has other hardware",
                 f"The inventory gives {host.name} other hardware than the simulated node of that name was made with.",
-                f"Remove the directory {store.directory} to make the node anew",
+                f"Remove the directory {store.directory} to re-create the node",
                 where=host.where,
                 address=host.name,
             )
@@ -87,7 +87,9 @@ def make_node(name: str, hardware: Document) -> NodeState:
     for stated in items(hardware["gpus"]):
         for _ in range(number(mapping(stated)["count"])):
             state.gpus.append(_gpu(name, len(state.gpus), text(mapping(stated)["model"])))
-    state.services = [Service(each, 800 + at) for at, each in enumerate(texts(hardware.get("services")))]
+    state.services = [
+        Service(service_name, 800 + at) for at, service_name in enumerate(texts(hardware.get("services")))
+    ]
     state.modules = texts(hardware.get("modules"))
     state.virtualization = text(hardware.get("virtualization")) or "none"
     refresh(state)

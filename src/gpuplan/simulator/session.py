@@ -61,9 +61,9 @@ class SimulatedSession:
     def ask(self, question: Question) -> Snapshot:
         """One round trip: everything the question names."""
         deadlines = {name: question.deadlines.get(name, DEADLINES.get(name, 15.0)) for name in question.probes}
-        found = self.agent("ask", probes=list(question.probes), plan=question.plan, deadlines=deadlines)
-        probes = {name: _probe(mapping(probe)) for name, probe in mapping(found["probes"]).items()}
-        return Snapshot(self.node, probes, text(found["asked_at"]), _seconds(found))
+        reply = self.agent("ask", probes=list(question.probes), plan=question.plan, deadlines=deadlines)
+        probes = {name: _probe(mapping(probe)) for name, probe in mapping(reply["probes"]).items()}
+        return Snapshot(self.node, probes, text(reply["asked_at"]), _seconds(reply))
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         """One operation of docs/agent.md."""
@@ -177,7 +177,7 @@ class SimulatedSession:
             Diagnostic(
                 "The connection to the node was lost",
                 f"The agent ended or the connection broke{during}.",
-                "What the operation had done so far is unknown; run plan again to see how the node stands now.",
+                "It is unknown how far the operation got. Run `gpuplan plan` again to see the node's state.",
                 address=self.node,
             ),
             Exit.UNREAD,

@@ -82,7 +82,7 @@ class SimulatedListener:
     pid: int
     name: str
     port: int
-    address: str = "0.0.0.0"  # noqa: S104 - told, not bound
+    address: str = "0.0.0.0"  # noqa: S104 - reported, not bound
 
 
 @dataclass
@@ -120,7 +120,7 @@ class LogLine:
 
 @dataclass
 class Network:
-    """A network that somebody made on the node."""
+    """A user-defined network."""
 
     id: str
     name: str
@@ -194,7 +194,7 @@ class SimulatedModelVersion:
     reason: str = ""
     until: float | None = None
     inferences: int = 0
-    """Requests that were answered, each of a batch by itself."""
+    """Answered inferences; a batch of n counts n times."""
     executions: int = 0
     failures: int = 0
     last: int = 0
@@ -268,10 +268,10 @@ class NodeState:
     cdi: dict[str, list[str]] = field(default_factory=dict)
     """Path of a CDI specification → the device names that it lists."""
     modules: list[str] = field(default_factory=list)
-    """Kernel modules that are loaded beside the usual ones."""
+    """Loaded kernel modules besides the usual ones."""
     images: list[SimulatedImage] = field(default_factory=list)
     networks: list[Network] = field(default_factory=list)
-    """Those that somebody made, beside the engine's own three."""
+    """User-defined networks, besides the engine's own three."""
     containers: dict[str, SimulatedContainer] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
     servers: dict[str, SimulatedTriton] = field(default_factory=dict)

@@ -24,7 +24,7 @@ _Signature = tuple[int, int, int]
 
 
 class StateStore:
-    """The state of one simulated node. Readers get a value that nobody changes any more; writers take turns."""
+    """The state of one simulated node. Readers get a value that is not changed later; writers take turns."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

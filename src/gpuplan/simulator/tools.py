@@ -40,7 +40,7 @@ def toolkit(state: NodeState) -> Document:
 
 
 def device_names(state: NodeState) -> list[str]:
-    """What `nvidia-ctk cdi generate` lists of the node as it stands: each device by its place and by its UUID."""
+    """What `nvidia-ctk cdi generate` lists: each device by its position and by its UUID."""
     names: list[str] = []
     for index, gpu in enumerate(state.gpus):
         uuids = [compute.uuid for instance in gpu.instances for compute in instance.computes] if gpu.mig else [gpu.uuid]
@@ -142,13 +142,13 @@ def _reset(store: StateStore, uuid: str) -> tuple[int, str]:
 
 def _service(store: StateStore, verb: str, name: str) -> tuple[int, str]:
     with store.write() as state:
-        found = next((one for one in state.services if one.name == name), None)
+        known_service = next((one for one in state.services if one.name == name), None)
         if verb == "is-active":
-            active = found is not None and found.active
+            active = known_service is not None and known_service.active
             return (0, "active\n") if active else (3, "inactive\n")
-        if found is None:
+        if known_service is None:
             return 5, f"Failed to {verb} {name}.service: Unit {name}.service not loaded.\n"
-        _turn(state, found, verb == "start")
+        _turn(state, known_service, verb == "start")
     return 0, ""
 
 

@@ -28,7 +28,7 @@ from gpuplan.simulator.triton.serve import Servers
 # --- Listening ports: the engine's proxies, servers on the node's own network, and other programs ---
 
 _SSHD, _PROXY = 600, 700
-"""Process ids of what every node has, and nobody looks at."""
+"""Process ids of programs that every node runs."""
 
 
 def listening(state: NodeState) -> Iterator[Document]:
@@ -36,16 +36,16 @@ def listening(state: NodeState) -> Iterator[Document]:
     for container in state.containers.values():
         for port in container.ports:
             protocol = port.inside.partition("/")[2]
-            yield _told(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
+            yield _listener_document(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
         server = state.servers.get(container.id)
         if container.running and server is not None and network_of(container) == "host":
-            yield _told("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
-    yield _told("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - told, not bound
-    for stranger in state.listeners:
-        yield _told("tcp", stranger.address, stranger.port, stranger.pid, stranger.name, None)
+            yield _listener_document("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+    yield _listener_document("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - reported, not bound
+    for listener in state.listeners:
+        yield _listener_document("tcp", listener.address, listener.port, listener.pid, listener.name, None)
 
 
-def _told(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
+def _listener_document(protocol: str, address: str, port: int, pid: int, name: str, container: str | None) -> Document:
     return {"protocol": protocol, "address": address, "port": port, "pid": pid, "name": name, "container": container}
 
 
@@ -134,7 +134,7 @@ class SimulatedWorld(World):
         }
 
     def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
-        """What each container may do with the device files that it has."""
+        """Which device files each container has, and may open."""
         state = self._store.read()
         return {name: device_access(state, state.containers[name]) for name in pids if name in state.containers}
 

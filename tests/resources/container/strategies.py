@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import ContainerSpec, from_json
+from gpuplan.resources.container.spec import ContainerSpec, from_json
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.inventory import Host
 from tests.resources.container.bench import KEY

@@ -90,8 +90,8 @@ def start_execution(state: NodeState, execution: Execution, given: bytes = b"") 
     if program == "python3" and "libcuda" in script:
         execution.exit_code = 1
         return frame(2, _NO_DRIVER)
-    told = _EXIT.search(script)
-    execution.exit_code = int(told[1]) if told else int(program == "false")
+    exit_match = _EXIT.search(script)
+    execution.exit_code = int(exit_match[1]) if exit_match else int(program == "false")
     return frame(1, f"{' '.join(execution.command[1:])}\n") if program == "echo" else b""
 
 
@@ -147,7 +147,7 @@ def _start(daemon: Daemon, state: NodeState, _request: EngineRequest, name: str)
     if container.running:
         return nothing(304)
     container.restarts = 0
-    return _told(lifecycle.start(state, container, daemon.machine))
+    return _start_result(lifecycle.start(state, container, daemon.machine))
 
 
 def _stop(daemon: Daemon, state: NodeState, _request: EngineRequest, name: str) -> EngineResponse:
@@ -163,10 +163,10 @@ def _restart(daemon: Daemon, state: NodeState, _request: EngineRequest, name: st
     if container.running:
         lifecycle.stop(state, container, daemon.machine)
     container.restarts = 0
-    return _told(lifecycle.start(state, container, daemon.machine))
+    return _start_result(lifecycle.start(state, container, daemon.machine))
 
 
-def _told(refusal: str) -> EngineResponse:
+def _start_result(refusal: str) -> EngineResponse:
     """A refused start is written into the container's state, and so it must not undo the change."""
     if not refusal:
         return nothing()
@@ -234,9 +234,9 @@ def _update(_daemon: Daemon, state: NodeState, request: EngineRequest, name: str
     held, wanted = number(container.host_config["MemorySwap"]), number(stated.get("Memory"))
     if wanted > held >= 0 and not stated.get("MemorySwap"):
         raise EngineError(409, f"Cannot update container {container.id}: {_SWAP}")
-    for key, told in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
+    for key, option in (("CpuPeriod", "CPU Period"), ("CpuQuota", "CPU Quota")):
         if number(stated.get("NanoCpus")) > 0 and number(container.host_config.get(key)) > 0:
-            why = f"Conflicting options: Nano CPUs cannot be updated as {told} has already been set"
+            why = f"Conflicting options: Nano CPUs cannot be updated as {option} has already been set"
             raise EngineError(409, f"Cannot update container {container.id}: {why}")
     container.host_config.update({key: value for key, value in stated.items() if key != "RestartPolicy"})
     if policy := mapping(stated.get("RestartPolicy")):

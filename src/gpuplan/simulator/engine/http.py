@@ -145,8 +145,8 @@ class Release:
 
     def asked(self, path: str) -> tuple[int, int]:
         """The API version that a request is answered in: the one in its path, or the newest."""
-        found = _PATH.match(path)
-        return _number(f"{found[1]}.{found[2]}" if found else self.api)
+        match = _PATH.match(path)
+        return _number(f"{match[1]}.{match[2]}" if match else self.api)
 
     def plain(self, path: str) -> str:
         """The path of a request without its version.
@@ -168,7 +168,7 @@ class Release:
 
 
 def known(version: str) -> bool:
-    """True where a node can be told to have this version."""
+    """True if a simulated node can have this version."""
     return bool(_VERSION.fullmatch(version)) and ".".join(version.split(".")[:2]) in _APIS
 
 

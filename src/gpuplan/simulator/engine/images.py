@@ -104,7 +104,7 @@ def need(state: NodeState, reference: str) -> SimulatedImage:
 
 
 def pull(state: NodeState, reference: str) -> list[Document]:
-    """Pull it; returns the progress that the client is told."""
+    """Pull it; returns the progress messages."""
     image = pulled(reference)
     name = familiar(reference)
     known = any(one.id == image.id for one in state.images)
@@ -119,7 +119,7 @@ def load(state: NodeState, archive: bytes | BinaryIO) -> list[Document]:
     documents, sizes = _read(archive)
     if "manifest.json" not in documents:
         raise EngineError(500, "open /var/lib/docker/tmp/docker-import/repositories: no such file or directory")
-    told: list[Document] = []
+    messages: list[Document] = []
     for entry in map(mapping, items(json.loads(documents["manifest.json"]))):
         path = text(entry.get("Config"))
         described = mapping(json.loads(documents.get(path, b"{}")))
@@ -137,11 +137,11 @@ def load(state: NodeState, archive: bytes | BinaryIO) -> list[Document]:
         names = [familiar(tag) for tag in texts(entry.get("RepoTags"))]
         for name in names:
             _tag(state, image, name)
-            told.append({"stream": f"Loaded image: {name}\n"})
+            messages.append({"stream": f"Loaded image: {name}\n"})
         if not names:
             _keep(state, image)
-            told.append({"stream": f"Loaded image ID: {image.id}\n"})
-    return told
+            messages.append({"stream": f"Loaded image ID: {image.id}\n"})
+    return messages
 
 
 def tag(state: NodeState, reference: str, repository: str, name: str) -> None:
@@ -172,11 +172,11 @@ def remove(state: NodeState, reference: str, force: bool) -> list[Document]:
         )
     gone = [name] if by_name else list(image.tags)
     image.tags = [one for one in image.tags if one not in gone]
-    told: list[Document] = [{"Untagged": one} for one in gone]
+    messages: list[Document] = [{"Untagged": one} for one in gone]
     if not image.tags and not users:
         state.images.remove(image)
-        told.extend({"Deleted": one} for one in (image.id, *image.layers))
-    return told
+        messages.extend({"Deleted": one} for one in (image.id, *image.layers))
+    return messages
 
 
 def _keep(state: NodeState, image: SimulatedImage) -> None:

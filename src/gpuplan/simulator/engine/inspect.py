@@ -143,7 +143,7 @@ def _networks(state: NodeState, container: SimulatedContainer) -> Document:
 
 
 def _attached(state: NodeState, container: SimulatedContainer, name: str, aliases: list[str]) -> Document:
-    """One network of a container. Its short id and its host name are names of it on those that somebody made."""
+    """One network of a container. On user-defined networks its short id and host name are aliases."""
     address = container.address
     number = address.split(".")[2:]
     own = dict.fromkeys((container.id[:12], str(container.config["Hostname"])))

@@ -25,7 +25,7 @@ _HOOK = (
 
 
 def start(state: NodeState, container: SimulatedContainer, machine: Machine) -> str:
-    """Start it; returns the engine's refusal as the API should tell it, or an empty text.
+    """Start it; returns the engine's error message, or an empty text.
 
     A refusal is written into the container's state, and so it is not an exception that would undo that.
     """
@@ -153,8 +153,8 @@ def _check_devices(state: NodeState, container: SimulatedContainer) -> None:
         capabilities = [texts(one) for one in items(request.get("Capabilities"))]
         by_cdi = text(request.get("Driver")) == "cdi" and kind(state) == "cdi"
         if by_cdi and (unknown_names := unresolvable(state, texts(request.get("DeviceIDs")))):
-            told = f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown_names)}"
-            raise EngineError(500, told)
+            why = f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown_names)}"
+            raise EngineError(500, why)
         known = {"gpu", "nvidia", "compute", "utility", "video", "graphics", "display", "compat32", "ngx"}
         by_hook = kind(state) == "hook" and any("gpu" in one and set(one) <= known for one in capabilities)
         if not by_cdi and not by_hook:

@@ -90,32 +90,38 @@ def filters_of(request: EngineRequest, known: tuple[str, ...]) -> Mapping[str, l
 def containers(state: NodeState, request: EngineRequest) -> list[SimulatedContainer]:
     """The containers that a list request means, newest first."""
     wanted = filters_of(request, ("label", "name", "id", "status", "ancestor", "network", "volume", "health", "exited"))
-    found = sorted(state.containers.values(), key=lambda one: one.created, reverse=True)
+    matches = sorted(state.containers.values(), key=lambda container: container.created, reverse=True)
     if not request.flag("all") and "status" not in wanted:
-        found = [one for one in found if one.running or one.status == "restarting"]
+        matches = [container for container in matches if container.running or container.status == "restarting"]
     tests: Mapping[str, Callable[[SimulatedContainer, str], bool]] = {
-        "name": lambda one, value: re.search(value, f"/{one.name}") is not None,
-        "id": lambda one, value: one.id.startswith(value),
-        "status": lambda one, value: one.status == value,
-        "ancestor": lambda one, value: (image := find_image(state, value)) is not None and image.id == one.image,
+        "name": lambda container, value: re.search(value, f"/{container.name}") is not None,
+        "id": lambda container, value: container.id.startswith(value),
+        "status": lambda container, value: container.status == value,
+        "ancestor": lambda container, value: (
+            (image := find_image(state, value)) is not None and image.id == container.image
+        ),
     }
     for name, values in wanted.items():
         if name == "label":
-            found = [one for one in found if all(labelled(one.config.get("Labels"), value) for value in values)]
+            matches = [
+                container
+                for container in matches
+                if all(labelled(container.config.get("Labels"), value) for value in values)
+            ]
         elif test := tests.get(name):
-            found = [one for one in found if any(test(one, value) for value in values)]
-    return found
+            matches = [container for container in matches if any(test(container, value) for value in values)]
+    return matches
 
 
 def images(state: NodeState, request: EngineRequest) -> list[SimulatedImage]:
     """The images that a list request means."""
     wanted = filters_of(request, ("reference", "label", "dangling", "before", "since"))
-    found = list(state.images)
+    matches = list(state.images)
     for value in wanted.get("label", ()):
-        found = [one for one in found if labelled(one.config.get("Labels"), value)]
+        matches = [image for image in matches if labelled(image.config.get("Labels"), value)]
     if references := wanted.get("reference"):
-        found = [one for one in found if any(find_image(state, value) is one for value in references)]
-    return found
+        matches = [image for image in matches if any(find_image(state, value) is image for value in references)]
+    return matches
 
 
 def labelled(labels: object, wanted: str) -> bool:

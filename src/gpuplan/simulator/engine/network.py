@@ -11,7 +11,7 @@ from gpuplan.simulator.engine.lookup import find_network, image_by_id
 from gpuplan.simulator.state import NodeState, Port, SimulatedContainer
 
 _FIRST_EPHEMERAL = 32768
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told, not bound
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - reported, not bound
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 

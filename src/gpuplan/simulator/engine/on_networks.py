@@ -1,4 +1,4 @@
-"""Requests about networks: those of the engine itself, and those that somebody made."""
+"""Requests about networks: the engine's own, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def _connect(_daemon: Daemon, state: NodeState, request: EngineRequest, name: st
     network, container = find_network(state, name), find_container(state, text(body.get("Container")))
     aliases = texts(mapping(body.get("EndpointConfig")).get("Aliases"))
     if network.name in container.networks:
-        told = f"endpoint with name {container.name} already exists in network {network.name}"
-        raise EngineError(403, told)
+        why = f"endpoint with name {container.name} already exists in network {network.name}"
+        raise EngineError(403, why)
     if aliases and network.name in _OWN:
         raise EngineError(400, "network-scoped alias is supported only for containers in user defined networks")
     container.networks = {**container.networks, network.name: aliases}

@@ -80,8 +80,8 @@ def _unwrapped(words: list[str]) -> list[str]:
 def _script(words: list[str], container: SimulatedContainer, machine: Machine) -> list[str]:
     """The first command of `sh -c SCRIPT NAME ARGUMENTS…`, with "$@" and $(cat FILE) filled in."""
 
-    def content(found: re.Match[str]) -> str:
-        file = machine.inside(container, found[1])
+    def content(matched: re.Match[str]) -> str:
+        file = machine.inside(container, matched[1])
         return file.read_text("utf-8") if file and file.is_file() else ""
 
     arguments = " ".join(map(shlex.quote, words[2:]))

@@ -156,8 +156,8 @@ class SimulatedEngine(Daemon):
             with self.store.write() as state:
                 lifecycle.tick(state, self.machine)
         for method, pattern, handler in _ROUTES:
-            if method == request.method and (found := pattern.fullmatch(path)):
-                return handler(self, request, unquote(found[1]) if pattern.groups else "")
+            if method == request.method and (match := pattern.fullmatch(path)):
+                return handler(self, request, unquote(match[1]) if pattern.groups else "")
         raise EngineError(404, "page not found")
 
 

@@ -14,13 +14,13 @@ from gpuplan.simulator.nvml.lookup import (
     compute_of,
     divided,
     error,
+    fits,
     gpu_of,
     handle,
     instance_id,
     instance_of,
     meaning,
     profile_of,
-    room,
     start_of,
 )
 from gpuplan.simulator.state import SimulatedComputeInstance, SimulatedGpu, SimulatedGpuInstance, board_of
@@ -35,7 +35,7 @@ class Creation:
         self._store = store
 
     def device_set_mig_mode(self, device: object, mode: int) -> int:
-        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because somebody holds the
+        """Set MIG mode; returns the activation status: IN_USE where the mode stays pending because a process holds the
         GPU. Where it is passed through the reset that an Ampere board needs does not happen, and nothing says so.
         """
         known = meaning(device, HandleKind.GPU)
@@ -71,7 +71,7 @@ class Creation:
             sizes = dict(profile.placements)
             if start is not None and start not in sizes:
                 raise error(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-            free = [one for one in (sizes if start is None else (start,)) if room(gpu, profile, one)]
+            free = [one for one in (sizes if start is None else (start,)) if fits(gpu, profile, one)]
             if not free:
                 raise error(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
             size = sizes[free[0]]
@@ -141,7 +141,7 @@ class GpuSettingCalls:
         return _VIRTUALIZATION[self._store.read().virtualization]
 
     def device_get_persistence_mode(self, device: object) -> int:
-        """Whether the driver keeps the GPU initialised while nobody uses it."""
+        """Whether the driver keeps the GPU initialised while it is unused."""
         return int(self._gpu(device).persistence)
 
     def device_set_persistence_mode(self, device: object, mode: int) -> None:

@@ -151,7 +151,7 @@ class Devices:
     def device_get_compute_running_processes(self, device: object) -> list[object]:
         """Processes with a CUDA context on a GPU or MIG device."""
         known = self._meaning(device)
-        found = []
+        infos = []
         for one in processes(self._store.read()):
             place = one.device
             whole = known.kind is HandleKind.GPU or (place.instance, place.compute) == (known.instance, known.compute)
@@ -160,8 +160,8 @@ class Devices:
                 info.pid, info.usedGpuMemory = one.pid, one.memory_mib * _MIB
                 info.gpuInstanceId = _NO_INSTANCE if place.instance is None else place.instance
                 info.computeInstanceId = _NO_INSTANCE if place.compute is None else place.compute
-                found.append(pynvml.nvmlStructToFriendlyObject(info))
-        return found
+                infos.append(pynvml.nvmlStructToFriendlyObject(info))
+        return infos
 
     def device_get_compute_running_processes_v3(self, device: object) -> list[object]:
         """Processes with a CUDA context."""

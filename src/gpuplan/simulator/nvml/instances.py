@@ -75,13 +75,13 @@ class Instances:
         known, state = meaning(device, HandleKind.GPU), self._store.read()
         gpu = divided(state, known)
         profile_of(state, known, profile_id)
-        found = [
+        handles = [
             handle(HandleKind.GPU_INSTANCE, known.gpu, instance.id)
             for instance in gpu.instances
             if instance.profile_id == profile_id
         ]
-        fill(array, pynvml.c_nvmlGpuInstance_t, found)
-        set_count(counter, len(found))
+        fill(array, pynvml.c_nvmlGpuInstance_t, handles)
+        set_count(counter, len(handles))
         return 0
 
     def device_get_gpu_instance_by_id(self, device: object, number: int) -> object:
@@ -120,13 +120,13 @@ class Instances:
     ) -> int:
         """Handles of the compute instances of one profile."""
         known = meaning(gpu_instance, HandleKind.GPU_INSTANCE)
-        found = [
+        handles = [
             handle(HandleKind.COMPUTE_INSTANCE, known.gpu, known.instance, compute.id)
             for compute in instance_of(self._store.read(), known).computes
             if compute.profile_id == profile_id
         ]
-        fill(array, pynvml.c_nvmlComputeInstance_t, found)
-        set_count(counter, len(found))
+        fill(array, pynvml.c_nvmlComputeInstance_t, handles)
+        set_count(counter, len(handles))
         return 0
 
     def compute_instance_get_info_v2(self, compute_instance: object) -> object:

@@ -1,4 +1,4 @@
-"""From handles to the state: each look-up raises NVML's own error where there is nothing."""
+"""From handles to the state; raises NVML's own errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pynvml
 from gpuplan.nvidia.boards import Board, BoardProfile
 from gpuplan.simulator.state import NodeState, SimulatedComputeInstance, SimulatedGpu, SimulatedGpuInstance, board_of
 
-# --- Opaque handles: the pointer's value encodes what it stands for, and is never followed ---
+# --- Opaque handles: the pointer's value encodes what it refers to, and is never followed ---
 
 _MARK = 0xA
 
 
 class HandleKind(enum.IntEnum):
-    """What a handle stands for."""
+    """What a handle refers to."""
 
     GPU = 1
     GPU_INSTANCE = 2
@@ -51,7 +51,7 @@ def handle(kind: HandleKind, gpu: int, instance: int = 0, compute: int = 0) -> o
 
 
 def meaning(pointer: object, *kinds: HandleKind) -> Meaning:
-    """What the handle stands for; NVML's INVALID_ARGUMENT where it is none of these kinds."""
+    """What the handle refers to; NVML's INVALID_ARGUMENT where it is none of these kinds."""
     try:
         value = ctypes.cast(pointer, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # anything may be handed in
     except ctypes.ArgumentError:
@@ -69,10 +69,10 @@ def fill(array: object, kind: type[Any], values: list[Any]) -> None:
 
 
 def set_count(counter: object, count: int) -> int:
-    """Set the c_uint behind a pointer or byref; returns what it was, the room that the caller has."""
-    found = _behind(counter)
-    had = int(found.value)
-    found.value = count
+    """Set the c_uint behind a pointer or byref; returns its previous value, the caller's capacity."""
+    cell = _behind(counter)
+    had = int(cell.value)
+    cell.value = count
     return had
 
 
@@ -144,7 +144,7 @@ def _gone(known: Meaning) -> int:
 # --- Capacity: memory slices do not overlap; compute slices and media engines are used once ---
 
 
-def room(gpu: SimulatedGpu, profile: BoardProfile, start: int) -> bool:
+def fits(gpu: SimulatedGpu, profile: BoardProfile, start: int) -> bool:
     """True where an instance of the profile can be made at this placement now."""
     size = dict(profile.placements).get(start)
     if size is None or any(start < one.start + one.size and one.start < start + size for one in gpu.instances):
@@ -159,7 +159,7 @@ def capacity(gpu: SimulatedGpu, profile: BoardProfile) -> int:
     """How many more instances of the profile can be made, if nothing else is made."""
     board = board_of(gpu)
     there = _profiles(gpu, board)
-    places = sum(room(gpu, profile, start) for start, _ in profile.placements)
+    places = sum(fits(gpu, profile, start) for start, _ in profile.placements)
     shares = [left // taken for left, taken in zip(_free(board, there), _takes(profile), strict=True) if taken]
     return min(places, profile.instances - there.count(profile), *shares)
 

@@ -49,7 +49,7 @@ def _find(serving: Serving, model: str, version: str) -> tuple[SimulatedModel, s
     served = serving.server.models.get(model)
     if served is None:
         raise Refusal(404, f"Request for unknown model: '{model}' is not found")
-    there = [number for number, each in served.versions.items() if each.state == "READY"]
+    there = [number for number, item in served.versions.items() if item.state == "READY"]
     if not there:
         raise Refusal(404, f"Request for unknown model: '{model}' has no available versions")
     if version and version not in there:
@@ -69,14 +69,14 @@ def _parsed(raw: bytes) -> Document:
 
 def _judge(serving: Serving, model: str, config: Document, request: Document, binary: int) -> int:
     """The batch of a request that the model takes; raises Refusal for any other."""
-    known = {text(each.get("name")): each for each in map(mapping, items(config.get("input")))}
-    given = {text(each.get("name")): each for each in map(mapping, items(request["inputs"]))}
+    known = {text(item.get("name")): item for item in map(mapping, items(config.get("input")))}
+    given = {text(item.get("name")): item for item in map(mapping, items(request["inputs"]))}
     for name in given:
         if name not in known:
             raise Refusal(400, f"unexpected inference input '{name}' for model '{model}'")
     for name, tensor in given.items():
         binary = _content(serving, model, name, tensor, binary)
-    wanted = {text(each.get("name")) for each in map(mapping, items(config.get("output")))}
+    wanted = {text(item.get("name")) for item in map(mapping, items(config.get("output")))}
     for asked in map(mapping, items(request.get("outputs"))):
         if text(asked.get("name")) not in wanted:
             raise Refusal(400, f"unexpected inference output '{asked.get('name')}' for model '{model}'")
@@ -87,11 +87,11 @@ def _judge(serving: Serving, model: str, config: Document, request: Document, bi
 
 def _content(serving: Serving, model: str, name: str, tensor: Document, binary: int) -> int:
     """The binary bytes that are left for the other tensors."""
-    told = parameters(tensor)
-    if region := told.get("shared_memory_region"):
+    given_parameters = parameters(tensor)
+    if region := given_parameters.get("shared_memory_region"):
         find_region(serving.server, text(region))
         return binary
-    size = told.get("binary_data_size")
+    size = given_parameters.get("binary_data_size")
     if isinstance(size, int):
         if size > binary:
             more = size - binary
@@ -112,7 +112,7 @@ def _sequence(model: str, config: Document, request: Document) -> None:
 
 
 def _complete(model: str, known: dict[str, Document], given: dict[str, Document]) -> None:
-    missing = [name for name, each in known.items() if name not in given and each.get("optional") is not True]
+    missing = [name for name, item in known.items() if name not in given and item.get("optional") is not True]
     if missing:
         there = ",".join(f"'{name}'" for name in given)
         lacking = ",".join(f"'{name}'" for name in missing)
@@ -160,7 +160,7 @@ def _execute(serving: Serving, model: str, number: str, batch: int) -> str:
 
 def _youngest(serving: Serving, model: str) -> str:
     served = serving.server.models[model]
-    there = [number for number, each in served.versions.items() if each.state == "READY"] if ready(served) else []
+    there = [number for number, item in served.versions.items() if item.state == "READY"] if ready(served) else []
     return max(there or list(served.versions), key=int)
 
 
@@ -174,9 +174,9 @@ def _count_request(version: SimulatedModelVersion, batch: int, *, failed: bool) 
 
 
 def _answer(serving: Serving, model: str, number: str, config: Document, request: Document, batch: int) -> TritonAnswer:
-    asked = {text(each.get("name")): parameters(each) for each in map(mapping, items(request.get("outputs")))}
+    asked = {text(item.get("name")): parameters(item) for item in map(mapping, items(request.get("outputs")))}
     binary = mapping(request.get("parameters")).get("binary_data_output") is True
-    told: list[Document] = []
+    outputs_document: list[Document] = []
     content = b""
     for stated in map(mapping, items(config.get("output"))):
         name, kind = text(stated.get("name")), datatype(stated)
@@ -195,12 +195,12 @@ def _answer(serving: Serving, model: str, number: str, config: Document, request
             content += raw
         else:
             output["data"] = plain
-        told.append(output)
+        outputs_document.append(output)
     named = {"id": request["id"]} if request.get("id") else {}
     head = json.dumps(
-        {**named, "model_name": model, "model_version": number, "outputs": told}, separators=(",", ":")
+        {**named, "model_name": model, "model_version": number, "outputs": outputs_document}, separators=(",", ":")
     ).encode()
-    is_binary = any("binary_data_size" in parameters(each) for each in told)
+    is_binary = any("binary_data_size" in parameters(item) for item in outputs_document)
     return TritonAnswer(200, head + content, len(head) if is_binary else None)
 
 

@@ -57,13 +57,13 @@ class Serving:
 
     def directories(self) -> dict[str, tuple[Path, str]]:
         """Model → its directory, and that directory's path inside the container."""
-        found: dict[str, tuple[Path, str]] = {}
+        paths: dict[str, tuple[Path, str]] = {}
         for shown in self.server.repositories:
             real = self.machine.inside(self.container, shown)
             for entry in sorted(real.iterdir()) if real and real.is_dir() else ():
                 if entry.is_dir() and not entry.name.startswith("."):
-                    found.setdefault(entry.name, (entry, f"{shown.rstrip('/')}/{entry.name}"))
-        return found
+                    paths.setdefault(entry.name, (entry, f"{shown.rstrip('/')}/{entry.name}"))
+        return paths
 
 
 def load(serving: Serving, name: str, config: str = "") -> None:
@@ -225,8 +225,8 @@ def _circle(serving: Serving, polled: Polled, path: tuple[str, ...]) -> str:
         if step in path:
             return f"circular dependency between ensembles: {step} -> ... -> {polled.name} -> {step}"
         part = _poll(serving, step)
-        if part and (found := _circle(serving, part, (*path, step))):
-            return found
+        if part and (paths := _circle(serving, part, (*path, step))):
+            return paths
     return ""
 
 
@@ -241,7 +241,7 @@ def _revive(serving: Serving) -> None:
 
 
 def _drop(serving: Serving, part: str) -> None:
-    """Ensembles that a part no longer fits, after it was loaded anew, serve no more."""
+    """Ensembles that a part no longer fits, after it was reloaded, stop serving."""
     for name, served in serving.server.models.items():
         if ready(served) and part in served.steps and (why := _misfit(serving, name, served.config)):
             _take_down(served, None)
@@ -263,9 +263,9 @@ def _take_down(served: SimulatedModel, until: float | None) -> None:
 
 def _needed(server: SimulatedTriton, steps: Iterable[str]) -> set[str]:
     """Steps, and the steps of those that are ensembles."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for step in steps:
-        found.add(step)
+        paths.add(step)
         if step in server.models:
-            found |= _needed(server, server.models[step].steps)
-    return found
+            paths |= _needed(server, server.models[step].steps)
+    return paths

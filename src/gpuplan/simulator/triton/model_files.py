@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FILES = {"python": "model.py", "onnxruntime": "model.onnx", "tensorrt": "model.plan", "pytorch": "model.pt",
           "openvino": "model.xml", "tensorflow": "model.savedmodel", "fil": "xgboost.json",
           "dali": "model.dali"}  # fmt: skip
-"""Backend → the file that it loads where the config names none (README of each backend)."""
+"""Backend → the file that it loads if the config names none (README of each backend)."""
 _PLATFORMS = {"tensorrt_plan": "tensorrt", "onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch",
               "tensorflow_savedmodel": "tensorflow", "tensorflow_graphdef": "tensorflow"}  # fmt: skip
 
@@ -31,7 +31,7 @@ _VERSION = re.compile(r"^(?!0.) *([+-]?[0-9]+)")
 
 
 class PollFailed(Exception):
-    """The model cannot be polled; the text goes to the server's log, the client is only told that it failed."""
+    """The model cannot be polled; the reason goes to the server's log, the client only learns that it failed."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ def _uses(name: str, config: Document, parts: Mapping[str, Document]) -> Iterato
 
 
 def _types(config: Document, side: str) -> dict[str, str]:
-    tensors = (mapping(each) for each in items(config.get(side)))
-    return {text(each.get("name")): text(each.get("data_type")) for each in tensors}
+    tensors = (mapping(item) for item in items(config.get(side)))
+    return {text(item.get("name")): text(item.get("data_type")) for item in tensors}
 
 
 # --- Why a backend refuses a model version, in Triton's words ---
@@ -261,7 +261,7 @@ def _python(source: bytes, shown: str) -> str:
 
 
 def fails_to_execute(directory: Path, shown: str, model: str, version: str, config: Document) -> str:
-    """Why a loaded model fails at each request; an empty text where it answers.
+    """Why a loaded model fails at each request; an empty text if it answers.
 
     Of a model.py it is seen where `execute` surely raises, or ends its process.
     """
@@ -283,8 +283,8 @@ def _ends(model: ast.ClassDef) -> bool:
     for node in model.body:
         if isinstance(node, ast.FunctionDef) and node.name == "execute":
             return any(
-                isinstance(each, ast.Expr) and ast.unparse(each).startswith(("os._exit(", "os.abort("))
-                for each in node.body
+                isinstance(item, ast.Expr) and ast.unparse(item).startswith(("os._exit(", "os.abort("))
+                for item in node.body
             )
     return False
 

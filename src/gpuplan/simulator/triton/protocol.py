@@ -62,7 +62,7 @@ def declared(config: Document, stated: Document) -> list[int]:
 
 def whole(value: object) -> list[int]:
     """The numbers of a list."""
-    return [each for each in items(value) if isinstance(each, int)]
+    return [item for item in items(value) if isinstance(item, int)]
 
 
 def zeros(kind: str, shape: list[int]) -> tuple[bytes, list[object]]:
@@ -94,8 +94,8 @@ def on_regions(serving: Serving, kind: str, name: str, act: str, body: bytes) ->
     """Answer one request about regions."""
     regions = serving.server.regions
     if act == "status":
-        found = {one: each for one, each in regions.items() if kind == "system" and (not name or one == name)}
-        return as_json([{"name": one, **_told(each)} for one, each in found.items()])
+        found = {one: item for one, item in regions.items() if kind == "system" and (not name or one == name)}
+        return as_json([{"name": one, **_region_document(item)} for one, item in found.items()])
     if act == "unregister":
         for one in [name] if name else list(regions):
             regions.pop(one, None)
@@ -137,5 +137,5 @@ def _register(serving: Serving, name: str, stated: dict[str, object]) -> TritonA
     return TritonAnswer(200, b"")
 
 
-def _told(region: SimulatedMemoryRegion) -> dict[str, object]:
+def _region_document(region: SimulatedMemoryRegion) -> dict[str, object]:
     return {"key": f"/{region.key}", "offset": region.offset, "byte_size": region.size}

@@ -32,8 +32,8 @@ class Servers:
 
     def listener(self, host: str, port: int) -> str | None:
         """Id of the running container that listens there; None where a connection is refused."""
-        found = _listener(self.store.read(), host, port)
-        return found[0].id if found else None
+        match = _listener(self.store.read(), host, port)
+        return match[0].id if match else None
 
     def answer(
         self, host: str, port: int, method: str, path: str, body: bytes, head: int | None = None
@@ -41,13 +41,13 @@ class Servers:
         """Answer one request; `head` is its Inference-Header-Content-Length.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
+            ConnectionRefusedError: nothing listens on the port.
             NeverAnswers: the server took the request and will not answer it.
         """
-        found = _listener(self.store.read(), host, port)
-        if found is None:
+        match = _listener(self.store.read(), host, port)
+        if match is None:
             raise ConnectionRefusedError(111, "Connection refused")
-        container, inside = found
+        container, inside = match
         server = self.store.read().servers.get(container.id)
         if server is None or inside != server.http_port:
             return TritonAnswer(200 if method in ("GET", "HEAD") else 405, b"")
@@ -58,24 +58,24 @@ class Servers:
 
     def _answer(self, container: str, method: str, path: str, body: bytes, head: int | None) -> TritonAnswer:
         for verb, pattern, act in _ASK:
-            if found := pattern.fullmatch(path):
+            if match := pattern.fullmatch(path):
                 if verb != method:
                     return as_error(405, "Method Not Allowed")
                 state = self.store.read()
                 serving = Serving(state, self.machine, state.containers[container], state.servers[container])
-                return act(serving, unquote(found[1] or "") if pattern.groups else "", body)
-        if found := _CONTROL.fullmatch(path):
+                return act(serving, unquote(match[1] or "") if pattern.groups else "", body)
+        if match := _CONTROL.fullmatch(path):
             if method != "POST":
                 return as_error(405, "Method Not Allowed")
-            return self._control(container, unquote(found[1]), found[2], body)
+            return self._control(container, unquote(match[1]), match[2], body)
         return self._inference(container, path, body, head)
 
     def _inference(self, container: str, path: str, body: bytes, head: int | None) -> TritonAnswer:
         with self._serving(container) as serving:
-            if found := _INFER.fullmatch(path):
-                return infer(serving, unquote(found[1]), found[2] or "", body, head)
-            if found := REGIONS.fullmatch(path):
-                return on_regions(serving, found[1], unquote(found[2] or ""), found[3], body)
+            if match := _INFER.fullmatch(path):
+                return infer(serving, unquote(match[1]), match[2] or "", body, head)
+            if match := REGIONS.fullmatch(path):
+                return on_regions(serving, match[1], unquote(match[2] or ""), match[3], body)
         if re.fullmatch(r"/v2/models/.+/(generate|generate_stream)", path):
             return as_error(501, "a simulated server does not generate")
         return as_error(404, "Not Found")
@@ -158,7 +158,7 @@ def _index(serving: Serving, _name: str, body: bytes) -> TritonAnswer:
         if served is None or (served.steps and not served.versions):
             entries.extend([] if only else [{"name": name}])
             continue
-        for number, version in sorted(served.versions.items(), key=lambda each: int(each[0])):
+        for number, version in sorted(served.versions.items(), key=lambda item: int(item[0])):
             if not only or version.state == "READY":
                 entry = {"name": name, "version": number, "state": version.state}
                 entries.append({**entry, "reason": version.reason} if version.reason else entry)

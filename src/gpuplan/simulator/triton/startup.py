@@ -126,8 +126,8 @@ def _server(
     image = image_by_id(state, container.image)
     names = [*(image.tags if image else ()), text(container.config.get("Image"))]
     ngc = any(name.startswith(TRITON) for name in names)
-    told = [one for one in texts(container.config.get("Env")) if one.startswith(_FIRST_TRITON_IN_ENV)]
-    version = told[0].partition("=")[2] if told else (release.version if release else "")
+    versions = [one for one in texts(container.config.get("Env")) if one.startswith(_FIRST_TRITON_IN_ENV)]
+    version = versions[0].partition("=")[2] if versions else (release.version if release else "")
     return SimulatedTriton(
         repositories=options.repositories,
         mode=options.text("model-control-mode", "none"),
