@@ -1,4 +1,4 @@
-"""Profile names as data (device_names.yaml), and every name of every board of the catalog."""
+"""Profile names as data (mig_names.yaml), and every name of every board of the catalog."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.nvidia.device_names import DeviceName, parse_device_name
+from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 
-CASES = yaml.load((Path(__file__).parent / "device_names.yaml").read_text("utf-8"), yaml.BaseLoader)
+CASES = yaml.load((Path(__file__).parent / "mig_names.yaml").read_text("utf-8"), yaml.BaseLoader)
 
 
 @pytest.mark.parametrize("text", CASES["names"])
@@ -16,7 +16,7 @@ def test_a_name_is_taken_apart_and_put_together_again(text: str) -> None:
     stated = CASES["names"][text]
     name = parse_device_name(text)
     numbers = [int(stated[key]) for key in ("compute", "slices", "gigabytes")]
-    assert name == DeviceName(*numbers, tuple(stated["attributes"]))
+    assert name == MigDeviceName(*numbers, tuple(stated["attributes"]))
     assert str(name) == text
     assert name.instance == stated.get("instance", text)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.resources.gpu.case import CASES, load, told
+from tests.resources.gpu.support import CASES, as_expected, load
 
 NOTHING: dict[str, Any] = {"changes": {}, "bindings": {}, "unmanaged": [], "unknown": [], "diagnostics": []}
 
@@ -20,7 +20,7 @@ def test_case(path: Path) -> None:
         name: {"reasons": [], "interrupts": [], "disturbs": [], **change}
         for name, change in expected["changes"].items()
     }
-    assert told(case.compare()) == expected
+    assert as_expected(case.compare()) == expected
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.triton.lint.corpus import corpus
 
 from gpuplan.triton import model_config, model_config_text
 from gpuplan.triton.model_config_text import without_comments
 from gpuplan.types.value import Json
+from tests.triton.lint.corpus import corpus
 
 TEXTS = [path.read_text() for path in Path(__file__).parents[2].joinpath("plans/models").glob("*/config.pbtxt")]
 TEXTS += [text for sample in corpus(60) for path, text in sample.files.items() if path.endswith(".pbtxt")]

@@ -8,22 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.resources.gpu.compute import inside
+from gpuplan.resources.gpu.compute_instances import plan_compute
 from gpuplan.resources.gpu.diff import diff
-from gpuplan.resources.gpu.observed import Compute
+from gpuplan.resources.gpu.observed import ComputeInstance
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
-from tests.resources.gpu.case import address, wishes
-from tests.resources.gpu.node import Node
-from tests.resources.gpu.test_apply import changes, run
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import address, changes, desired_gpus, run
 
 A100 = {"board": "A100-SXM4-80GB"}
 
 
 def cut(*sizes: str) -> Any:
-    return wishes({"g": {"select": {"index": 0}, "mig": {"b": {"profile": "3g.40gb", "compute": sizes}}}})
+    return desired_gpus({"g": {"select": {"index": 0}, "mig": {"b": {"profile": "3g.40gb", "compute": sizes}}}})
 
 
 def bound(node: Node, desired: Any, record: Record) -> dict[str, object]:
@@ -112,11 +111,11 @@ SIZES = st.lists(st.sampled_from([1, 2, 3]), max_size=4)
 
 @given(SIZES, SIZES, st.lists(st.integers(0, 4), max_size=4), st.sets(st.integers(0, 4)))
 def test_as_many_stay_as_can(wanted: list[int], there: list[int], known: list[int], held: set[int]) -> None:
-    computes = [Compute(number, size, f"MIG-{number}") for number, size in enumerate(there)]
-    found = inside(wanted, computes, known, held)
-    kept = [one for one in found.there if one is not None]
-    assert sorted((*kept, *found.going), key=lambda one: one.id) == computes
-    assert all(one is None or one.slices == size for one, size in zip(found.there, wanted, strict=True))
+    computes = [ComputeInstance(number, size, f"MIG-{number}") for number, size in enumerate(there)]
+    found = plan_compute(wanted, computes, known, held)
+    kept = [one for one in found.matches if one is not None]
+    assert sorted((*kept, *found.destroy), key=lambda one: one.id) == computes
+    assert all(one is None or one.slices == size for one, size in zip(found.matches, wanted, strict=True))
     for size in set(wanted):
         assert sum(one.slices == size for one in kept) == min(wanted.count(size), there.count(size))
         busy = [one for one in computes if one.slices == size and one.id in held]

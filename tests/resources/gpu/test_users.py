@@ -13,8 +13,8 @@ from gpuplan.resources.snapshot.raw import mapping, mappings
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
-from tests.resources.gpu.case import wishes
-from tests.resources.gpu.node import Node
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import desired_gpus
 
 CUT = {"a100-0": {"select": {"index": 1}, "mig": {"a": "7g.80gb"}}}
 
@@ -54,7 +54,7 @@ def looked(host_config: dict[str, Any], config: dict[str, Any]) -> Snapshot:
 
 def busy(host_config: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """Slices that are in the way since somebody uses them."""
-    found = diff(wishes(CUT), read(looked(host_config, config)), DiffContext("n", "prod", Record("prod")))
+    found = diff(desired_gpus(CUT), read(looked(host_config, config)), DiffContext("n", "prod", Record("prod")))
     return [each.address.name for each in found.unmanaged if each.guard == "busy-slice"]
 
 
@@ -70,7 +70,7 @@ def test_all_slices(way: str) -> None:
 
 def test_the_first_gpus_by_their_number() -> None:
     node = Node([{"board": "H100-SXM5-80GB", "current": False}])
-    wanted = wishes({"h100-0": {"select": {"index": 0}, "mig": {"a": "7g.80gb"}}})
+    wanted = desired_gpus({"h100-0": {"select": {"index": 0}, "mig": {"a": "7g.80gb"}}})
     stranger = {"Id": "e" * 64, "Name": "/notebook", "State": {"Running": True}, "Config": {}}
     guards = []
     for count in (0, 1):
@@ -94,5 +94,5 @@ def test_a_container_that_only_has_our_labels_is_a_stranger(labels: dict[str, st
     told = {**mapping(seen.probe("docker").value), "images": [{"Id": "sha256:1", "Config": {"Labels": labels}}]}
     told["containers"] = [{**each, "Image": "sha256:1"} for each in mappings(told["containers"])]
     observed = read(replace(seen, probes={**seen.probes, "docker": Probe(told)}))
-    found = diff(wishes(CUT), observed, DiffContext("n", "prod", Record("prod")))
+    found = diff(desired_gpus(CUT), observed, DiffContext("n", "prod", Record("prod")))
     assert "busy-slice" in [each.guard for each in found.unmanaged]

@@ -11,9 +11,8 @@ from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
 from gpuplan.types.record import Record
-from tests.resources.gpu.case import address, wishes
-from tests.resources.gpu.node import Node
-from tests.resources.gpu.test_apply import changes, remember, run
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import address, changes, desired_gpus, remember, run
 
 A100 = {"board": "A100-SXM4-80GB"}
 HALVES = {
@@ -37,7 +36,7 @@ class Refusing:
 
 
 def planned(node: Node, gpus: Any, record: Record) -> list[Step]:
-    found = changes(node, wishes(gpus), record)
+    found = changes(node, desired_gpus(gpus), record)
     by_id = {step.id: step for change in found for step in change.steps}
     return [by_id[each] for each in in_order(found)]
 
@@ -58,7 +57,7 @@ def stand(node: Node) -> list[tuple[str, int, list[int]]]:
 
 def test_what_stood_there_comes_back_with_its_compute_instances_and_is_ours_still() -> None:
     node = Node([A100])
-    record = run(node, wishes(HALVES), Record("prod"))
+    record = run(node, desired_gpus(HALVES), Record("prod"))
     before = stand(node)
     Refusing(node, 1)
     node.noted.clear()
@@ -66,13 +65,13 @@ def test_what_stood_there_comes_back_with_its_compute_instances_and_is_ours_stil
         until_it_fails(node, PIECES, record)
     assert stand(node) == before == [("3g.40gb", 0, [3]), ("3g.40gb", 4, [1, 2])]
     assert [text for text in node.said if "put back" in text] == [
-        "3g.40gb at 0 was put back: it is MIG-new-3-3",
-        "3g.40gb at 4 was put back: it is MIG-new-4-1 and MIG-new-4-2",
+        "put back 3g.40gb at 0: it is MIG-new-3-3",
+        "put back 3g.40gb at 4: it is MIG-new-4-1 and MIG-new-4-2",
     ]
     destroyed = [(address("g/left"), None), (address("g/right"), None)]
     record = remember(record, [*destroyed, *node.noted])
     assert set(record.remembered) == {address("g"), address("g/left"), address("g/right")}
-    record = run(node, wishes(PIECES), record)
+    record = run(node, desired_gpus(PIECES), record)
     assert [profile for profile, _, _ in stand(node)] == ["4g.40gb", "2g.20gb", "1g.10gb"]
     run(node, (), record)
     assert stand(node) == []
@@ -81,17 +80,17 @@ def test_what_stood_there_comes_back_with_its_compute_instances_and_is_ours_stil
 def test_what_has_no_place_any_more_stays_away() -> None:
     """The first new slice stands already; only the half that it leaves free comes back."""
     node = Node([A100])
-    record = run(node, wishes(HALVES), Record("prod"))
+    record = run(node, desired_gpus(HALVES), Record("prod"))
     Refusing(node, 2)
     with pytest.raises(Problem):
         until_it_fails(node, PIECES, record)
     assert [(profile, start) for profile, start, _ in stand(node)] == [("4g.40gb", 0), ("3g.40gb", 4)]
-    assert "3g.40gb at 0 cannot be put back: 4g.40gb at 0 stands there" in node.said
+    assert "cannot put back 3g.40gb at 0: its place is taken by 4g.40gb at 0" in node.said
 
 
 def test_a_restoring_that_fails_too_hides_no_failure() -> None:
     node = Node([A100])
-    record = run(node, wishes(HALVES), Record("prod"))
+    record = run(node, desired_gpus(HALVES), Record("prod"))
 
     def refuse(operation: str) -> None:
         if operation == "mig.create":
@@ -100,7 +99,7 @@ def test_a_restoring_that_fails_too_hides_no_failure() -> None:
     node.before = refuse
     with pytest.raises(Problem, match="create slice l"):
         until_it_fails(node, PIECES, record)
-    assert any(text.startswith("nothing more was put back: The node refused") for text in node.said)
+    assert any(text.startswith("stopped putting slices back: The node refused") for text in node.said)
 
 
 def test_where_a_slice_will_stand_is_noted_before_the_act() -> None:
@@ -130,7 +129,7 @@ def test_a_slice_of_a_run_that_was_cut_off_right_after_the_act_is_ours() -> None
 
 def test_nothing_more_is_tried_on_a_node_that_is_out_of_reach() -> None:
     node = Node([A100])
-    record = run(node, wishes(HALVES), Record("prod"))
+    record = run(node, desired_gpus(HALVES), Record("prod"))
     node.done.clear()
 
     def cut(operation: str) -> None:

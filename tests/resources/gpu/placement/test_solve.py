@@ -10,45 +10,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.nvidia.boards import BOARDS, Board, find_board
-from gpuplan.resources.gpu.placement.solve.geometry import Geometry, Place, Shape
-from gpuplan.resources.gpu.placement.solve.solve import Hold, Layout, Live, Shortage, Wanted, place, solve
+from gpuplan.nvidia.boards import BOARDS, find_board
+from gpuplan.resources.gpu.desired import SliceSpec
+from gpuplan.resources.gpu.observed import Placement
+from gpuplan.resources.gpu.placement.geometry import GpuGeometry
+from gpuplan.resources.gpu.placement.solve import Layout, PlacedInstance, Protection, Shortage, place_beside, solve
+from tests.resources.gpu.support import board_geometry
 
 
-def geometry(board: Board) -> Geometry:
-    return Geometry(
-        tuple(
-            Shape(
-                each.name,
-                each.slices,
-                each.instances,
-                each.placements,
-                (each.decoders, each.encoders, each.jpeg, each.ofa),
-            )
-            for each in board.profiles
-        )
-    )
-
-
-def named(name: str) -> Geometry:
+def named(name: str) -> GpuGeometry:
     board = find_board(name)
     assert board is not None
-    return geometry(board)
+    return board_geometry(board)
 
 
 A100 = named("A100-SXM4-40GB")
 MEDIA = "video decoders 5/4 and video encoders 5/4 and JPEG engines 5/4"
 
 
-def wanted(*profiles: str) -> list[Wanted]:
-    return [Wanted(f"s{number}", profile) for number, profile in enumerate(profiles)]
+def wanted(*profiles: str) -> list[SliceSpec]:
+    return [SliceSpec(f"s{number}", profile) for number, profile in enumerate(profiles)]
 
 
-def cells(placed: Place) -> frozenset[int]:
+def cells(placed: Placement) -> frozenset[int]:
     return frozenset(range(placed[0], placed[0] + placed[1]))
 
 
-def stands(where: Geometry, all_of_it: Sequence[tuple[str, Place]]) -> bool:
+def stands(where: GpuGeometry, all_of_it: Sequence[tuple[str, Placement]]) -> bool:
     """By NVML's rules: places of the table, none over another, no count, compute slice or media engine too many."""
     counts = Counter(profile for profile, _ in all_of_it)
     apart = sum(len(cells(placed)) for _, placed in all_of_it)
@@ -63,9 +51,9 @@ def stands(where: Geometry, all_of_it: Sequence[tuple[str, Place]]) -> bool:
     )
 
 
-def layouts(where: Geometry, live: Sequence[Live], want: Sequence[Wanted]) -> Iterator[Layout]:
+def layouts(where: GpuGeometry, live: Sequence[PlacedInstance], want: Sequence[SliceSpec]) -> Iterator[Layout]:
     """Every possible answer, by trying everything: what goes, and where everything that is missing is made."""
-    forced = tuple(each for each in live if each.leaves and not each.free and each.name is None)
+    forced = tuple(each for each in live if each.obsolete and not each.free and each.name is None)
     choice = [each for each in live if each not in forced]
     for count in range(len(choice) + 1):
         for going in itertools.combinations(choice, count):
@@ -79,15 +67,15 @@ def layouts(where: Geometry, live: Sequence[Live], want: Sequence[Wanted]) -> It
                         yield Layout(keep, forced + going, create)
 
 
-def adoptions(stay: Sequence[Live], want: Sequence[Wanted]) -> Iterator[dict[str, Live]]:
+def adoptions(stay: Sequence[PlacedInstance], want: Sequence[SliceSpec]) -> Iterator[dict[str, PlacedInstance]]:
     """Which wanted slices those that stay can be: ours must be one, others are one where there are any to be."""
     own = {each.name: each for each in stay if each.name is not None}
-    chosen: list[Live] = []
+    chosen: list[PlacedInstance] = []
     for profile in dict.fromkeys(each.profile for each in want):
         open_ = [each for each in want if each.profile == profile and each.name not in own]
         free = [each for each in stay if each.free and each.profile == profile]
-        chosen += sorted(free, key=lambda each: (not each.leaves, -each.hold, each.start))[: len(open_)]
-    if any(each.leaves and each not in chosen for each in stay if each.name is None):
+        chosen += sorted(free, key=lambda each: (not each.obsolete, -each.protection, each.start))[: len(open_)]
+    if any(each.obsolete and each not in chosen for each in stay if each.name is None):
         return
     names = [each for each in want if each.name not in own]
     for taken in itertools.permutations(names, len(chosen)):
@@ -95,13 +83,13 @@ def adoptions(stay: Sequence[Live], want: Sequence[Wanted]) -> Iterator[dict[str
             yield {**own, **{name.name: each for name, each in zip(taken, chosen, strict=True)}}
 
 
-def after(live: Sequence[Live], want: Sequence[Wanted], layout: Layout) -> list[tuple[str, Place]]:
+def after(live: Sequence[PlacedInstance], want: Sequence[SliceSpec], layout: Layout) -> list[tuple[str, Placement]]:
     profiles = {each.name: each.profile for each in want}
     stay = [(each.profile, (each.start, each.size)) for each in live if each not in layout.destroy]
     return stay + [(profiles[name], placed) for name, placed in layout.create.items()]
 
 
-def room(where: Geometry, full: list[tuple[str, Place]]) -> tuple[int, ...]:
+def room(where: GpuGeometry, full: list[tuple[str, Placement]]) -> tuple[int, ...]:
     """For each profile, the largest first, how many more could stand: again by trying everything."""
     shapes = sorted(where.shapes, key=lambda shape: (-shape.size, -shape.slices, shape.name))
     return tuple(
@@ -115,42 +103,46 @@ def room(where: Geometry, full: list[tuple[str, Place]]) -> tuple[int, ...]:
     )
 
 
-def price(live: Sequence[Live], want: Sequence[Wanted], layout: Layout) -> tuple[object, ...]:
-    holds = Counter(each.hold for each in layout.destroy)
+def price(live: Sequence[PlacedInstance], want: Sequence[SliceSpec], layout: Layout) -> tuple[object, ...]:
+    holds = Counter(each.protection for each in layout.destroy)
     own = {each.name for each in live if each.name is not None and each not in layout.destroy}
     starts = {name: each.start for name, each in layout.keep.items()} | {
         name: placed[0] for name, placed in layout.create.items()
     }
-    moved = sum(each.preferred not in (None, starts[each.name]) for each in want if each.name not in own)
-    return (*(holds[hold] for hold in sorted(Hold, reverse=True)), moved)
+    moved = sum(each.start not in (None, starts[each.name]) for each in want if each.name not in own)
+    return (*(holds[hold] for hold in sorted(Protection, reverse=True)), moved)
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Geometry, list[Live], list[Wanted]]:
-    where = geometry(draw(st.sampled_from(BOARDS)))
-    live: list[Live] = []
+def situations(draw: st.DrawFn) -> tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]]:
+    where = board_geometry(draw(st.sampled_from(BOARDS)))
+    live: list[PlacedInstance] = []
     for _ in range(draw(st.integers(0, 5))):
         shape = draw(st.sampled_from(where.shapes))
         start, size = draw(st.sampled_from(shape.placements))
         here = [*((each.profile, (each.start, each.size)) for each in live), (shape.name, (start, size))]
         if stands(where, here):
-            free, leaves = draw(st.booleans()), draw(st.booleans())
-            live.append(Live(shape.name, start, size, draw(st.sampled_from(Hold)), None, free, leaves))
+            free, obsolete = draw(st.booleans()), draw(st.booleans())
+            live.append(
+                PlacedInstance(shape.name, start, size, draw(st.sampled_from(Protection)), None, free, obsolete)
+            )
     want = [
-        Wanted(f"w{number}", draw(st.sampled_from(where.shapes)).name, draw(st.none() | st.integers(0, 6)))
+        SliceSpec(f"w{number}", draw(st.sampled_from(where.shapes)).name, start=draw(st.none() | st.integers(0, 6)))
         for number in range(draw(st.integers(0, 3)))
     ]
     for number, each in enumerate(live):
-        if not (each.leaves or each.free) and draw(st.booleans()):
+        if not (each.obsolete or each.free) and draw(st.booleans()):
             name = f"k{number}"
-            live[number] = Live(each.profile, each.start, each.size, each.hold, name)
-            want.append(Wanted(name, each.profile, each.start))
+            live[number] = PlacedInstance(each.profile, each.start, each.size, each.protection, name)
+            want.append(SliceSpec(name, each.profile, start=each.start))
     return where, live, want
 
 
 @given(situations())
 @settings(max_examples=300, deadline=None)
-def test_no_layout_is_better_than_the_one_that_is_found(situation: tuple[Geometry, list[Live], list[Wanted]]) -> None:
+def test_no_layout_is_better_than_the_one_that_is_found(
+    situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
+) -> None:
     where, live, want = situation
     every = list(layouts(where, live, want))
     found = solve(where, live, want)
@@ -168,23 +160,28 @@ def test_no_layout_is_better_than_the_one_that_is_found(situation: tuple[Geometr
 @given(situations())
 @settings(max_examples=200, deadline=None)
 def test_a_busy_instance_goes_only_where_no_layout_spares_it(
-    situation: tuple[Geometry, list[Live], list[Wanted]],
+    situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
     where, live, want = situation
     found = solve(where, live, want)
     if isinstance(found, Layout):
-        busy = {each for each in found.destroy if each.hold is Hold.BUSY}
-        least = min(len({one for one in each.destroy if one.hold is Hold.BUSY}) for each in layouts(where, live, want))
+        busy = {each for each in found.destroy if each.protection is Protection.BUSY}
+        least = min(
+            len({one for one in each.destroy if one.protection is Protection.BUSY})
+            for each in layouts(where, live, want)
+        )
         assert len(busy) == least
 
 
 @given(situations())
 @settings(max_examples=200, deadline=None)
-def test_placing_beside_what_stands_touches_nothing(situation: tuple[Geometry, list[Live], list[Wanted]]) -> None:
+def test_placing_beside_what_stands_touches_nothing(
+    situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
+) -> None:
     where, live, want = situation
     names = {each.name for each in live}
     missing = [each for each in want if each.name not in names]
-    found = place(where, live, missing)
+    found = place_beside(where, live, missing)
     possible = [each for each in layouts(where, [*map(fixed, live)], missing) if not each.destroy]
     if found is None:
         assert not possible
@@ -192,8 +189,8 @@ def test_placing_beside_what_stands_touches_nothing(situation: tuple[Geometry, l
         assert found in [each.create for each in possible]
 
 
-def fixed(live: Live) -> Live:
-    return Live(live.profile, live.start, live.size, Hold.BUSY)
+def fixed(live: PlacedInstance) -> PlacedInstance:
+    return PlacedInstance(live.profile, live.start, live.size, Protection.BUSY)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +202,7 @@ def fixed(live: Live) -> Live:
         (["3g.20gb", "2g.10gb", "2g.10gb"], [(4, 4), (0, 2), (2, 2)]),
     ],
 )
-def test_the_order_of_creation_does_not_decide_what_fits(profiles: list[str], places: list[Place]) -> None:
+def test_the_order_of_creation_does_not_decide_what_fits(profiles: list[str], places: list[Placement]) -> None:
     """First fit fails on all of these, and largest first on two of them."""
     found = solve(A100, [], wanted(*profiles))
     assert isinstance(found, Layout)
@@ -242,27 +239,30 @@ def test_media_engines_are_given_once(board: str, profiles: list[str], resource:
 
 
 def test_it_says_what_would_be_short_if_what_is_busy_stayed() -> None:
-    busy = Live("3g.20gb", 0, 4, Hold.BUSY)
+    busy = PlacedInstance("3g.20gb", 0, 4, Protection.BUSY)
     found = solve(A100, [busy], wanted("4g.20gb", "3g.20gb"))
     assert isinstance(found, Layout)
     assert (found.destroy, found.short) == ((busy,), "memory slices 12/8 and compute slices 10/7")
-    here = [Live("1g.5gb", 1, 1, Hold.BUSY), Live("1g.5gb", 5, 1, Hold.IDLE, leaves=True)]
+    here = [
+        PlacedInstance("1g.5gb", 1, 1, Protection.BUSY),
+        PlacedInstance("1g.5gb", 5, 1, Protection.IDLE, obsolete=True),
+    ]
     found = solve(A100, here, wanted("4g.20gb"))
     assert isinstance(found, Layout)
-    assert found.short == "a place for 4g.20gb"
+    assert found.short == "a placement for 4g.20gb"
 
 
 def test_of_equal_ones_the_busy_one_becomes_the_wanted_slice() -> None:
     """Two of ours under other names, one wanted: that on which something runs stays."""
-    idle = Live("1g.5gb", 0, 1, Hold.IDLE, free=True, leaves=True)
-    serving = Live("1g.5gb", 5, 1, Hold.SERVING, free=True, leaves=True)
+    idle = PlacedInstance("1g.5gb", 0, 1, Protection.IDLE, free=True, obsolete=True)
+    serving = PlacedInstance("1g.5gb", 5, 1, Protection.SERVING, free=True, obsolete=True)
     found = solve(A100, [idle, serving], wanted("1g.5gb"))
     assert found == Layout({"s0": serving}, (idle,), {})
 
 
 def test_a_busy_neighbour_stays_while_the_idle_one_is_cut_anew() -> None:
-    busy = Live("4g.20gb", 0, 4, Hold.BUSY, "s0")
-    idle = Live("2g.10gb", 4, 2, leaves=True)
+    busy = PlacedInstance("4g.20gb", 0, 4, Protection.BUSY, "s0")
+    idle = PlacedInstance("2g.10gb", 4, 2, obsolete=True)
     found = solve(A100, [busy, idle], wanted("4g.20gb", "1g.5gb", "1g.5gb"))
     assert isinstance(found, Layout)
     assert found.destroy == (idle,)
@@ -271,6 +271,6 @@ def test_a_busy_neighbour_stays_while_the_idle_one_is_cut_anew() -> None:
 
 def test_slices_come_back_to_where_they_were() -> None:
     order: Mapping[str, int] = {f"s{number}": 6 - number for number in range(7)}
-    found = solve(A100, [], [Wanted(name, "1g.5gb", start) for name, start in order.items()])
+    found = solve(A100, [], [SliceSpec(name, "1g.5gb", start=start) for name, start in order.items()])
     assert isinstance(found, Layout)
     assert {name: start for name, (start, _) in found.create.items()} == order

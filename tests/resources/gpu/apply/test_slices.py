@@ -7,64 +7,33 @@ from typing import Any
 
 import pytest
 
-from gpuplan.core.plan.order import in_order
 from gpuplan.resources.gpu.apply.apply import apply_step
-from gpuplan.resources.gpu.diff import diff
-from gpuplan.resources.gpu.read import read, slice_uuid
-from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Step
+from gpuplan.resources.gpu.read import read
+from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import Problem
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import JsonObject
-from tests.resources.gpu.case import address, wishes
-from tests.resources.gpu.node import Node
+from gpuplan.types.record import Record
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import address, changes, desired_gpus, remember, run
 
 A100 = {"board": "A100-SXM4-80GB"}
 TWO = {"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "small": "3g.40gb"}}}
 
 
-def changes(node: Node, desired: tuple[Desired, ...], record: Record) -> tuple[Change, ...]:
-    found = diff(desired, read(node.look()), DiffContext("n", "prod", record))
-    assert not found.diagnostics
-    assert not found.unknown
-    return found.changes
-
-
-def remember(record: Record, facts: Any) -> Record:
-    remembered: dict[Address, JsonObject] = dict(record.remembered)
-    for part, fact in facts:
-        if fact is None:
-            remembered.pop(part, None)
-        else:
-            remembered[part] = fact
-    return replace(record, remembered=remembered)
-
-
-def run(node: Node, desired: tuple[Desired, ...], record: Record) -> Record:
-    """All steps in the flow's order, and the record that it would keep."""
-    planned = changes(node, desired, record)
-    by_id = {step.id: step for change in planned for step in change.steps}
-    for each in in_order(planned):
-        record = remember(record, apply_step(by_id[each], node))
-    return replace(record, resources={each.address: Recorded(each.digest, each.spec) for each in desired})
-
-
 def steps(node: Node, gpus: Any, record: Record | None = None) -> tuple[Step, ...]:
-    (change,) = changes(node, wishes(gpus), record or Record("prod"))
+    (change,) = changes(node, desired_gpus(gpus), record or Record("prod"))
     return change.steps
 
 
 def test_from_bare_to_cut_and_back() -> None:
     node = Node([{**A100, "current": False}])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     assert [(one["profile"], one["start"]) for one in node.gpus[0]["instances"]] == [("4g.40gb", 0), ("3g.40gb", 4)]
     assert record.remembered == {
         address("a100-0"): {"uuid": "GPU-0", "found": {"mig": False}},
         address("a100-0/large"): {"gpu": "GPU-0", "profile": "4g.40gb", "start": 0, "size": 4, "computes": [0]},
         address("a100-0/small"): {"gpu": "GPU-0", "profile": "3g.40gb", "start": 4, "size": 4, "computes": [0]},
     }
-    assert changes(node, wishes(TWO), record) == ()
+    assert changes(node, desired_gpus(TWO), record) == ()
     emptied = run(node, (), record)
     assert node.gpus[0]["instances"] == []
     assert node.gpus[0]["current"] is False
@@ -74,16 +43,19 @@ def test_from_bare_to_cut_and_back() -> None:
 
 def test_the_second_look_names_the_slice() -> None:
     node = Node([{**A100, "current": False}])
-    run(node, wishes(TWO), Record("prod"))
+    run(node, desired_gpus(TWO), Record("prod"))
     observed = read(node.look())
-    assert slice_uuid(observed, "GPU-0", "3g.40gb", 4) == "MIG-new-2"
-    assert slice_uuid(observed, "GPU-0", "3g.40gb", 0) is None
-    assert slice_uuid(observed, "GPU-9", "3g.40gb", 4) is None
+    (gpu,) = observed.gpus
+    small = gpu.instance_at("3g.40gb", 4)
+    assert small is not None
+    assert small.devices == ("MIG-new-2",)
+    assert gpu.instance_at("3g.40gb", 0) is None
+    assert observed.gpu("GPU-9") is None
 
 
 def test_all_gpus_of_a_node_are_cut_and_left_as_found() -> None:
     node = Node([{"board": "A30", "current": False}, {"board": "A30"}])
-    everything = wishes({"a30": {"select": "all", "mig": {"left": "2g.12gb", "right": "2g.12gb"}}})
+    everything = desired_gpus({"a30": {"select": "all", "mig": {"left": "2g.12gb", "right": "2g.12gb"}}})
     record = run(node, everything, Record("prod"))
     assert [len(gpu["instances"]) for gpu in node.gpus] == [2, 2]
     assert changes(node, everything, record) == ()
@@ -98,9 +70,9 @@ def test_all_gpus_of_a_node_are_cut_and_left_as_found() -> None:
 def test_what_is_gone_and_unwanted_is_forgotten() -> None:
     """A stranger's slice at the place of one that we once made is not ours."""
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     node.gpus[0]["instances"].pop()
-    one = wishes({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb"}}})
+    one = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb"}}})
     record = run(node, one, record)
     node.agent("mig.create", uuid="GPU-0", profile_id=9, start=4, size=4)
     assert changes(node, one, record) == ()
@@ -108,7 +80,7 @@ def test_what_is_gone_and_unwanted_is_forgotten() -> None:
 
 def test_a_mode_that_was_on_stays_on() -> None:
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     run(node, (), record)
     assert node.gpus[0]["current"] is True
     assert node.gpus[0]["instances"] == []
@@ -124,9 +96,9 @@ def test_a_second_run_goes_on_where_the_first_was_killed(broken_at: int) -> None
         if number == broken_at:
             break
         record = remember(record, facts)
-    record = run(node, wishes(TWO), record)
+    record = run(node, desired_gpus(TWO), record)
     assert sorted(one["profile"] for one in node.gpus[0]["instances"]) == ["3g.40gb", "4g.40gb"]
-    assert changes(node, wishes(TWO), record) == ()
+    assert changes(node, desired_gpus(TWO), record) == ()
 
 
 def test_each_step_may_run_twice() -> None:
@@ -141,14 +113,14 @@ def test_success_without_effect_is_no_success(operation: str) -> None:
     node = Node([{**A100, "current": False}])
     node.deaf.add(operation)
     with pytest.raises(Problem, match="did not converge"):
-        run(node, wishes(TWO), Record("prod"))
+        run(node, desired_gpus(TWO), Record("prod"))
 
 
 def test_destroying_without_effect_is_no_success() -> None:
     node = Node([{**A100, "current": False}])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     node.deaf.add("mig.destroy")
-    with pytest.raises(Problem, match=r"the slice 4g.40gb at 0 still stands"):
+    with pytest.raises(Problem, match=r"the slice 4g.40gb at 0 still exists"):
         run(node, (), record)
 
 
@@ -161,18 +133,18 @@ def test_a_mode_that_pends_says_who_holds_the_gpu() -> None:
         node.gpus[0]["pending"] = True
 
     node.before = hold
-    with pytest.raises(Problem, match=r"waits for a reset.*is off and will be on") as caught:
+    with pytest.raises(Problem, match=r"needs a reset.*is off and will be on") as caught:
         apply_step(mode, node)
     assert "nvidia-smi --gpu-reset -i GPU-0" in caught.value.diagnostics[0].fix
 
 
 def test_a_process_that_came_since_is_named_and_not_killed() -> None:
     node = Node([{**A100, "current": False}])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     destroy = next(step for step in steps(node, {}, record) if "destroy" in step.name)
     node.gpus[0]["processes"] = [{"pid": 5, "name": "python", "instance": 1, "container": "aaaa"}]
     node.containers = [{"id": "aaaa", "name": "notebook"}]
-    with pytest.raises(Problem, match=r"container notebook still runs on the slice 4g.40gb at 0"):
+    with pytest.raises(Problem, match=r"container notebook uses the slice 4g.40gb at 0"):
         apply_step(destroy, node)
     assert "mig.destroy" not in [name for name, _ in node.done]
 
@@ -200,10 +172,10 @@ def test_somebody_took_the_place_meanwhile() -> None:
 
 def test_an_instance_that_was_made_anew_is_not_destroyed() -> None:
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
+    record = run(node, desired_gpus(TWO), Record("prod"))
     destroy = next(step for step in steps(node, {}, record) if "large" in step.name)
     node.gpus[0]["instances"][0]["id"] = 7
-    with pytest.raises(Problem, match="Another slice stands there now"):
+    with pytest.raises(Problem, match="The slice was re-created"):
         apply_step(destroy, node)
     assert len(node.gpus[0]["instances"]) == 2
 
@@ -228,14 +200,14 @@ def test_the_nodes_own_table_goes_before_the_catalogs() -> None:
 def test_starts_that_nobody_knew_are_solved_on_the_node() -> None:
     node = Node([{**A100, "name": "NVIDIA X100", "current": False}])
     unknown = {"x": {"select": {"index": 0}, "mig": {"a": "3g.40gb", "b": "2g.20gb", "c": "1g.10gb", "d": "1g.10gb"}}}
-    record = run(node, wishes(unknown), Record("prod"))
+    record = run(node, desired_gpus(unknown), Record("prod"))
     assert len(node.gpus[0]["instances"]) == 4
-    assert changes(node, wishes(unknown), record) == ()
+    assert changes(node, desired_gpus(unknown), record) == ()
 
 
 def test_a_missing_compute_instance_is_made_and_the_instance_kept() -> None:
     node = Node([{**A100, "instances": [{"profile": "3g.40gb", "start": 0, "bare": True}]}])
-    wanted = wishes({"a100-0": {"select": {"index": 0}, "mig": {"a": "3g.40gb"}}})
+    wanted = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"a": "3g.40gb"}}})
     record = run(node, wanted, Record("prod"))
     assert [name for name, _ in node.done] == ["mig.create_compute"]
     assert changes(node, wanted, record) == ()
@@ -243,8 +215,8 @@ def test_a_missing_compute_instance_is_made_and_the_instance_kept() -> None:
 
 def test_a_renamed_slice_is_remembered_under_its_new_name_alone() -> None:
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
-    renamed = wishes({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "tiny": "3g.40gb"}}})
+    record = run(node, desired_gpus(TWO), Record("prod"))
+    renamed = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "tiny": "3g.40gb"}}})
     node.done.clear()
     record = run(node, renamed, record)
     assert node.done == []
@@ -268,22 +240,22 @@ def test_a_gpu_that_cannot_be_read_is_not_touched(error: dict[str, str]) -> None
 
 def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_idle() -> None:
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["act"] == "destroy")
+    record = run(node, desired_gpus(TWO), Record("prod"))
+    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
     device = node.gpus[0]["instances"][0]["compute_instances"][0]["uuid"]
     node.containers.append({"id": "eeee", "name": "notebook", "devices": [device]})
     node.done.clear()
-    with pytest.raises(Problem, match=r"container notebook still runs on the slice 4g\.40gb at 0"):
+    with pytest.raises(Problem, match=r"container notebook uses the slice 4g\.40gb at 0"):
         apply_step(step, node)
     assert node.done == []
 
 
 def test_nothing_goes_where_the_engine_does_not_answer_any_more() -> None:
     node = Node([A100])
-    record = run(node, wishes(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["act"] == "destroy")
+    record = run(node, desired_gpus(TWO), Record("prod"))
+    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
     node.docker_error = {"code": "timeout", "text": "no answer within 5 s"}
     node.done.clear()
-    with pytest.raises(Problem, match="containers of n could not be read"):
+    with pytest.raises(Problem, match="Cannot read the containers of n"):
         apply_step(step, node)
     assert node.done == []

@@ -10,9 +10,8 @@ from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.record import Record
-from tests.resources.gpu.case import wishes
-from tests.resources.gpu.node import Node
-from tests.resources.gpu.test_apply import changes, remember, run
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import changes, desired_gpus, remember, run
 
 HELD = [{"name": "nv-hostengine", "pid": 900, "service": "nvidia-dcgm.service"}]
 STOPS = ["nvidia-dcgm", "nvsm"]
@@ -23,7 +22,7 @@ def a100(**more: Any) -> dict[str, Any]:
 
 
 def wanted(**more: Any) -> Any:
-    return wishes({"a100-0": {"select": {"index": 0}, **more}})
+    return desired_gpus({"a100-0": {"select": {"index": 0}, **more}})
 
 
 def the_step(node: Node, desired: Any, name: str) -> Step:
@@ -104,7 +103,7 @@ def test_settings_are_set_one_by_one_and_left_as_found() -> None:
 def test_a_setting_that_is_reported_and_did_not_happen() -> None:
     node = Node([a100(persistence_mode=False)])
     node.deaf.add("gpu.set")
-    with pytest.raises(Problem, match=r"persistence_mode of GPU-0 is False and not True"):
+    with pytest.raises(Problem, match=r"persistence_mode of GPU-0 is False, not True"):
         run(node, wanted(persistence_mode=True), Record("prod"))
 
 
@@ -116,7 +115,7 @@ def test_exactly_those_that_ran_are_started_again() -> None:
     assert operations(node) == ["service.stop", "mig.set_mode", "service.start", "mig.create"]
     assert seen == [False]
     assert (node.services["nvidia-dcgm"], node.services["nvsm"], node.stopped) == (True, False, [])
-    assert {"stopped nvidia-dcgm", "nvidia-dcgm runs again"} <= set(node.said)
+    assert {"stopped nvidia-dcgm", "started nvidia-dcgm again"} <= set(node.said)
 
 
 def test_services_run_again_after_a_failure() -> None:
@@ -131,7 +130,7 @@ def test_a_service_that_does_not_stop_leaves_the_gpu_alone_and_a_second_run_goes
     node = services_of(Node([a100()]))
     node.stubborn.add("stop nvidia-dcgm")
     desired = wanted(mig={"a": "3g.40gb"}, stop_services=STOPS)
-    with pytest.raises(Problem, match=r"could not be stopped.*did not stop within 60 s"):
+    with pytest.raises(Problem, match=r"Cannot stop a service.*did not stop within 60 s"):
         run(node, desired, Record("prod"))
     assert (node.services["nvidia-dcgm"], node.gpus[0]["current"]) == (True, False)
     node.stubborn.clear()
@@ -143,7 +142,7 @@ def test_a_service_that_does_not_start_is_told_beside_what_failed_and_the_next_r
     node = services_of(Node([a100()]))
     node.stubborn.add("start nvidia-dcgm")
     desired = wanted(mig={"a": "3g.40gb"}, stop_services=STOPS)
-    with pytest.raises(Problem, match="could not be started again"):
+    with pytest.raises(Problem, match="Cannot start a service"):
         run(node, desired, Record("prod"))
     assert node.gpus[0]["current"] is True
     node.stubborn.clear()
@@ -166,7 +165,7 @@ def test_the_next_run_starts_what_a_run_that_was_cut_off_had_stopped() -> None:
     assert node.services["nvidia-dcgm"] is False
     node.before = lambda operation: None
     (change,) = changes(node, desired, Record("prod"))
-    assert change.steps[0].title == "start nvidia-dcgm again, which an earlier run stopped"
+    assert change.steps[0].title == "start nvidia-dcgm again (stopped by an earlier apply)"
     record = run(node, desired, Record("prod"))
     assert node.services["nvidia-dcgm"] is True
     assert changes(node, desired, record) == ()
