@@ -108,7 +108,7 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     ]
     found = compared(node, after, record)
     steps = [step for change in found.changes for step in change.steps]
-    payloads = [decode_payload(step.arguments) for step in steps]
+    payloads = [decode_payload(step.payload) for step in steps]
     going = {payload.instance_id for payload in payloads if isinstance(payload, DestroySlice)}
     guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
     assert len([each for each in guarded if "compute instance" not in each.what]) == len(going & set(busy))

@@ -241,7 +241,7 @@ def test_a_gpu_that_cannot_be_read_is_not_touched(error: dict[str, str]) -> None
 def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_idle() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
+    step = next(each for each in changes(node, (), record)[0].steps if each.payload["type"] == "DestroySlice")
     device = node.gpus[0]["instances"][0]["compute_instances"][0]["uuid"]
     node.containers.append({"id": "eeee", "name": "notebook", "devices": [device]})
     node.done.clear()
@@ -253,7 +253,7 @@ def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_i
 def test_nothing_goes_where_the_engine_does_not_answer_any_more() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
+    step = next(each for each in changes(node, (), record)[0].steps if each.payload["type"] == "DestroySlice")
     node.docker_error = {"code": "timeout", "text": "no answer within 5 s"}
     node.done.clear()
     with pytest.raises(Problem, match="Cannot read the containers of n"):

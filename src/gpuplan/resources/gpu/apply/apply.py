@@ -26,7 +26,7 @@ def apply_step(step: Step, context: ApplyContext) -> Facts:
     Raises:
         Problem: the node refused, something uses what would change, or the second look does not show the result.
     """
-    payload = decode_payload(step.arguments)
+    payload = decode_payload(step.payload)
     target = payload.target
     run = RunningStep(step, context, target.uuid)
     gpu = gpu_fact(target.uuid, target.original)
