@@ -12,6 +12,7 @@ from gpuplan.inventory import load_inventory
 from gpuplan.inventory.pattern import PatternError, expand
 from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Connection, Inventory
+from tests.conftest import examples
 from tests.planfile.conftest import InventoryOf
 
 SIMULATED = Path(__file__).parents[2] / "inventories" / "simulated.yaml"
@@ -274,7 +275,8 @@ def test_what_is_no_pattern(pattern: str) -> None:
     st.text(alphabet="ab1[]:=#;{}'\" \n.-_", max_size=80) | st.text(max_size=60),
     st.sampled_from(["h.ini", "h.yaml", "h"]),
 )
-@settings(deadline=None, max_examples=400)
+@pytest.mark.faults
+@settings(deadline=None, max_examples=examples(400))
 def test_no_text_gives_anything_but_an_inventory_or_a_problem(
     tmp_path_factory: pytest.TempPathFactory, text: str, name: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from gpuplan.resources.gpu.steps import DestroyComputeInstance, DestroySlice, de
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
+from tests.conftest import examples
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import changes, desired_gpus, run
 
@@ -41,8 +43,9 @@ def stories(draw: st.DrawFn) -> tuple[str, list[Any], list[tuple[str, int]], boo
     return board, [draw(cuts(board)) for _ in range(3)], strange, draw(st.booleans())
 
 
+@pytest.mark.faults
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
     """Names of GPUs and slices that are renamed, exchanged or dropped end as wanted, and nothing of ours is left."""
     board = data.draw(st.sampled_from(["A100-SXM4-80GB", "A30"]))
@@ -72,8 +75,9 @@ def compared(node: Node, mig: Any, record: Record) -> Any:
     return diff(desired_gpus(gpus(mig)), read(node.look()), DiffContext("n", "prod", record))
 
 
+@pytest.mark.faults
 @given(stories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[str, int]], bool]) -> None:
     board, sections, _, on = story
     node, record = Node([{"board": board, "current": on}]), Record("prod")
@@ -87,8 +91,9 @@ def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[
     assert node.gpus[0]["current"] == on or sections.count("disabled")
 
 
+@pytest.mark.faults
 @given(stories(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_nothing_of_a_stranger_goes_without_a_guard(
     story: tuple[str, list[Any], list[tuple[str, int]], bool], data: st.DataObject
 ) -> None:
@@ -118,8 +123,9 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     assert len(guarded) == len(going & set(busy)) + len(hit)
 
 
+@pytest.mark.faults
 @given(stories(), st.sampled_from(["probe", "gpu", "instances", "processes", "docker"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_failed_probe_never_yields_a_change(
     story: tuple[str, list[Any], list[tuple[str, int]], bool], failing: str
 ) -> None:

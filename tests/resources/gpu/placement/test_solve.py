@@ -15,6 +15,7 @@ from gpuplan.resources.gpu.desired import SliceSpec
 from gpuplan.resources.gpu.observed import Placement
 from gpuplan.resources.gpu.placement.geometry import GpuGeometry
 from gpuplan.resources.gpu.placement.solve import Layout, PlacedInstance, Protection, Shortage, place_beside, solve
+from tests.conftest import examples
 from tests.resources.gpu.support import board_geometry
 
 
@@ -138,8 +139,9 @@ def situations(draw: st.DrawFn) -> tuple[GpuGeometry, list[PlacedInstance], list
     return where, live, want
 
 
+@pytest.mark.faults
 @given(situations())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_layout_is_better_than_the_one_that_is_found(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
@@ -157,8 +159,9 @@ def test_no_layout_is_better_than_the_one_that_is_found(
     assert room(where, after(live, want, found)) == max(room(where, after(live, want, each)) for each in equals)
 
 
+@pytest.mark.faults
 @given(situations())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_busy_instance_goes_only_where_no_layout_spares_it(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
@@ -173,8 +176,9 @@ def test_a_busy_instance_goes_only_where_no_layout_spares_it(
         assert len(busy) == least
 
 
+@pytest.mark.faults
 @given(situations())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_placing_beside_what_stands_touches_nothing(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
