@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.lab.fixtures"]
+pytest_plugins = ["tests.lab.fixtures", "tests.plan_files"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile, ServerPorts
 from gpuplan.types.diagnostic import Location, Problem
-from tests.planfile.conftest import PlanOf
+from tests.plan_files import PlanOf
 
 QUICKSTART = Path(__file__).parents[2] / "plans" / "quickstart.yaml"
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gpuplan.planfile.stated import Bytes, Natural, Seconds, Stated, Whole
+from gpuplan.planfile.scalars import Bytes, Natural, Seconds, Section, Whole
 
 NetworkName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 """Name or id of a network, as the engine takes them."""
@@ -16,14 +16,14 @@ Capability = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]+$")]
 Scalar = str | int | float | bool
 
 
-class Ulimit(Stated):
+class Ulimit(Section):
     """One resource limit of the processes in a container."""
 
     soft: Whole
     hard: Whole
 
 
-class Healthcheck(Stated):
+class Healthcheck(Section):
     """The engine's own health check; what is not stated comes from the image."""
 
     test: tuple[str, ...] | str | None = Field(
@@ -43,20 +43,20 @@ class Healthcheck(Stated):
         return self
 
 
-class Logging(Stated):
+class Logging(Section):
     """Where the engine puts the container's output."""
 
     driver: str | None = Field(default=None, description="json-file, local, journald, …; not stated = the engine's")
     options: Mapping[str, Scalar] = Field(default_factory=dict)
 
 
-class Attachment(Stated):
+class Attachment(Section):
     """How a container is on one of its networks."""
 
     aliases: tuple[str, ...] = Field(default=(), description="further names for it on this network")
 
 
-class EngineOptions(Stated):
+class EngineOptions(Section):
     """The options of one container that the engine itself understands."""
 
     user: str | None = None

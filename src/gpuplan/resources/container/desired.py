@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuplan.planfile.engineoptions import Ulimit
-from gpuplan.planfile.expand import Placed, containers_on
-from gpuplan.planfile.repositories import is_remote, starts_itself
+from gpuplan.planfile.expand import PlacedContainer, containers_on
 from gpuplan.planfile.schema import PlanFile, ServerPorts
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import is_remote, starts_itself
 from gpuplan.resources.container import normal, options
 from gpuplan.resources.container.forms import clashes, host_ports, mounts_of, ports_of
 from gpuplan.resources.container.images import archived_image, image_of
@@ -56,7 +56,7 @@ class _Told:
 
     plan: PlanFile
     host: Host
-    placed: Placed
+    placed: PlacedContainer
     faults: list[Diagnostic] = field(default_factory=list)
 
     def fault(self, key: str, summary: str, detail: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:

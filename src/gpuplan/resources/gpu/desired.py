@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpuplan.nvidia.profile_names import parse_profile
-from gpuplan.planfile.select import on_node, slices_of
+from gpuplan.planfile.expand import on_node, slices_of
 from gpuplan.resources.gpu import settings
 from gpuplan.resources.gpu.settings import Settings, read_settings
 from gpuplan.types.address import Address
@@ -16,7 +16,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import Json, JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.planfile.schema import Gpu, PlanFile, Select
+    from gpuplan.planfile.schema import GpuSection, GpuSelector, PlanFile
     from gpuplan.resources.kind import Told
     from gpuplan.types.inventory import Host
 
@@ -148,14 +148,14 @@ def spec(plan: PlanFile, host: Host) -> Told:
     return desired, diagnostics
 
 
-def _select(select: Select | Literal["all"]) -> tuple[str, str | int] | Literal["all"]:
+def _select(select: GpuSelector | Literal["all"]) -> tuple[str, str | int] | Literal["all"]:
     """The one selector that the schema lets through."""
     if select == "all":
         return "all"
     return next((key, value) for key in SELECTORS if (value := getattr(select, key)) is not None)
 
 
-def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
+def _mig(gpu: GpuSection) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
     return tuple(
@@ -166,11 +166,11 @@ def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     )
 
 
-def _settings(gpu: Gpu) -> Settings:
+def _settings(gpu: GpuSection) -> Settings:
     return Settings(gpu.persistence_mode, gpu.power_limit, gpu.compute_mode, gpu.ecc)
 
 
-def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
+def _faults(name: str, gpu: GpuSection, plan: PlanFile) -> Iterator[Diagnostic]:
     if isinstance(gpu.mig, Mapping) and not gpu.mig:
         yield Diagnostic(
             "MIG without slices",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.planfile.repositories import starts_itself
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject, as_list, as_object
 

@@ -7,9 +7,9 @@ the world.
 from __future__ import annotations
 
 from gpuplan.planfile.expand import containers_on
-from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.kind import Told
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
