@@ -16,7 +16,8 @@ from gpuplan.core.plan.targets import Scope
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.model.smoke.run import ONCE, RequestLoad
 from gpuplan.resources.model.smoke.served import smoke_served_models
-from gpuplan.resources.model.smoke.spec import SharedMemoryKind, SmokeProtocol, SmokeSpec, smoke_from_json
+from gpuplan.resources.model.smoke.spec import SharedMemoryKind, SmokeProtocol, SmokeSpec
+from gpuplan.resources.typed import decode
 from gpuplan.transport.connect import connect
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
@@ -47,7 +48,7 @@ class Choice:
             return None
         if desired.proof is None and not (self.models or self.everything):
             return None
-        stated = SmokeSpec() if desired.proof is None else smoke_from_json(desired.proof)
+        stated = SmokeSpec() if desired.proof is None else decode(SmokeSpec, desired.proof)
         return replace(
             stated,
             protocol=self.protocol or stated.protocol,

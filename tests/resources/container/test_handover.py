@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.resources.container.apply import start_first
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired

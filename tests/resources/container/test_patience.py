@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuplan.resources.container.apply.readiness import ReadinessWait, patience
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.address import Address
 from tests.resources.container.test_spec import one
 

@@ -13,6 +13,7 @@ from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.memory import GIB
 from gpuplan.resources.model.read import read
 from gpuplan.resources.model.spec import InstanceGroup, MemoryBudget, ModelSpec, SliceSize
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
@@ -147,7 +148,7 @@ def _desired(container: str, name: str, model: Mapping[str, Any]) -> Desired:
     home = Address("n", "model", container)
     files = () if external else (Address("n", "repository", container).part(name),)
     parts = tuple(home.part(part) for part in model.get("parts", ()))
-    return Desired(home.part(name), spec.json(), (Address("n", "container", container), *files, *parts))
+    return Desired(home.part(name), encode(spec), (Address("n", "container", container), *files, *parts))
 
 
 def _budget(stated: Mapping[str, Any]) -> MemoryBudget:

@@ -52,7 +52,7 @@ def specs(folder: Path, models: str) -> dict[str, ModelSpec]:
     (folder / "plan.yaml").write_text(PLAN + models)
     desired, faults = desired_models(load_plan(str(folder / "plan.yaml"), environ={}), Host("n"))
     assert list(faults) == []
-    return {each.address.name: model_spec(each) for each in desired}
+    return {each.address.name: model_spec(each.spec) for each in desired}
 
 
 def test_one_model_on_two_servers_has_two_overrides(tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_a_server_with_few_threads_takes_few_loads_at_once(tmp_path: Path) -> No
         text = PLAN.replace("triton: { repository: /mnt/models }", flags) + "  a: { containers: [one, four] }\n"
         (tmp_path / "plan.yaml").write_text(text)
         desired, _ = desired_models(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
-        found = {each.address.name: model_spec(each).max_parallel for each in desired}
+        found = {each.address.name: model_spec(each.spec).max_parallel for each in desired}
         assert found == {"one/a": loads, "four/a": 0}

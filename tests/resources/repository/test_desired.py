@@ -1,8 +1,8 @@
-"""What becomes of source directories: the files to bring, the rendered config, and every fault with its place."""
+"""Source directories: the files to copy, the rendered config, and every issue with its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ import yaml
 
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.model.desired import desired_models as model_spec
+from gpuplan.resources.model.desired import desired_models
+from gpuplan.resources.model.spec import model_spec
 from gpuplan.resources.repository.desired import desired_repositories
+from gpuplan.resources.repository.spec import ModelFiles, repository_spec
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired
@@ -35,7 +37,7 @@ ENSEMBLE = f'platform: "ensemble" {TENSORS} ensemble_scheduling {{ step [ {STEP}
 
 
 def build(folder: Path, files: dict[str, Any], plan: dict[str, Any]) -> PlanFile:
-    """A plan file with what lies beside it; a file is a text, or says where it links to."""
+    """A plan file with files beside it; a file is a text, or a link."""
     for path, text in files.items():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -50,29 +52,33 @@ def build(folder: Path, files: dict[str, Any], plan: dict[str, Any]) -> PlanFile
     return load_plan(str(written), environ={})
 
 
-def told(folder: Path, found: Diagnostic) -> str:
-    """One line of a fault, without the place where the test runs."""
+def described(folder: Path, found: Diagnostic) -> str:
+    """An issue in one line, without the test's directory."""
     where = str(found.where).replace(f"{folder}/", "")
     return f"{where}: {found.summary}: {found.detail}".replace(f"{folder}/", "")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_a_source_becomes_what_the_case_expects(path: Path, tmp_path: Path) -> None:
+def test_case(path: Path, tmp_path: Path) -> None:
     case = checked(yaml.safe_load(path.read_text("utf-8")), "about files plan expect")
-    expect = checked(case["expect"], "faults files versions")
+    expect = checked(case["expect"], "issues files versions")
     plan = build(tmp_path, case["files"], case["plan"])
-    desired, faults = desired_repositories(plan, HOST)
-    models, more = model_spec(plan, HOST)
-    assert sorted(told(tmp_path, each) for each in (*faults, *more)) == sorted(expect.get("faults", [])), case["about"]
+    desired, issues = desired_repositories(plan, HOST)
+    models, more = desired_models(plan, HOST)
+    assert sorted(described(tmp_path, each) for each in (*issues, *more)) == sorted(expect.get("issues", [])), case[
+        "about"
+    ]
     if "files" in expect:
-        assert {name: list(model["files"]) for name, model in models_of(desired[0]).items()} == expect["files"]
+        assert {name: list(model.files) for name, model in models_of(desired[0]).items()} == expect["files"]
     if "versions" in expect:
-        assert {each.spec["model"]: each.spec["versions"] for each in models} == expect["versions"]
+        assert {spec.model: list(spec.versions) for spec in (model_spec(each.spec) for each in models)} == expect[
+            "versions"
+        ]
 
 
-def test_the_quickstart_renders_as_it_did(golden: Callable[[str, str], None]) -> None:
-    desired, faults = desired_repositories(load_plan(str(QUICKSTART), environ={}), HOST)
-    assert faults == []
+def test_rendered_configs_of_the_quickstart(golden: Callable[[str, str], None]) -> None:
+    desired, issues = desired_repositories(load_plan(str(QUICKSTART), environ={}), HOST)
+    assert issues == []
     texts = [f"# {each.address.name}/{name}\n{text}" for each in desired for name, text in configs(each).items()]
     golden("quickstart", "\n".join(texts))
 
@@ -89,9 +95,9 @@ def test_the_content_follows_files_and_config_and_nothing_else(tmp_path: Path) -
 
     def content(**changed: Any) -> str:
         plan = {"models": {"a": models["a"] | changed.pop("model", {})}}
-        desired, faults = desired_repositories(build(tmp_path, files | changed, plan), HOST)
-        assert faults == []
-        return str(models_of(desired[0])["a"]["content"])
+        desired, issues = desired_repositories(build(tmp_path, files | changed, plan), HOST)
+        assert issues == []
+        return models_of(desired[0])["a"].content
 
     first = content()
     assert content() == first
@@ -110,7 +116,7 @@ def test_all_nodes_of_one_run_get_the_same_files(tmp_path: Path) -> None:
     assert second.spec == first.spec
 
 
-def test_a_mark_that_came_with_the_source_is_replaced(tmp_path: Path) -> None:
+def test_a_content_digest_in_the_source_is_replaced(tmp_path: Path) -> None:
     config = f'{PYTHON_CONFIG} parameters {{ key: "gpuplan_content" value {{ string_value: "of another node" }} }}'
     plain = build(tmp_path, {"m/1/model.py": PYTHON, "m/config.pbtxt": PYTHON_CONFIG}, one("m"))
     (wanted,), _ = desired_repositories(plain, HOST)
@@ -120,8 +126,8 @@ def test_a_mark_that_came_with_the_source_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_models_needs_are_its_container_its_files_and_its_parts() -> None:
-    desired, faults = model_spec(load_plan(str(QUICKSTART), environ={}), HOST)
-    assert list(faults) == []
+    desired, issues = desired_models(load_plan(str(QUICKSTART), environ={}), HOST)
+    assert list(issues) == []
     (ensemble,) = [each for each in desired if each.address.name == "triton-small/sentiment"]
     assert [str(need) for need in ensemble.needs] == [
         "gpu-a1/container/triton-small",
@@ -136,10 +142,9 @@ def one(source: str) -> dict[str, Any]:
     return {"models": {"a": {"source": source, "containers": ["triton"]}}}
 
 
-def models_of(desired: Desired) -> dict[str, Any]:
-    spec: Any = desired.spec
-    return dict(spec["models"])
+def models_of(desired: Desired) -> Mapping[str, ModelFiles]:
+    return repository_spec(desired.spec).models
 
 
 def configs(desired: Desired) -> dict[str, str]:
-    return {name: model["files"]["config.pbtxt"]["text"] for name, model in models_of(desired).items()}
+    return {name: model.files["config.pbtxt"].text or "" for name, model in models_of(desired).items()}

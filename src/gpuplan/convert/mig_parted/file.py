@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from gpuplan.nvidia.device_names import parse_device_name
+from gpuplan.nvidia.mig_names import parse_device_name
 from gpuplan.planfile.scalars import Natural, refuse_boolean
 from gpuplan.planfile.schema_errors import schema_errors, to_diagnostics
 from gpuplan.planfile.yamlfile import Document, Where, by_place, dotted, read_document

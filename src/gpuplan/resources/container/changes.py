@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from gpuplan.resources.container.canonical import shown, wanted_fields
 from gpuplan.resources.container.conflicts import held_ports
-from gpuplan.resources.container.differences import Before, differences, wanted_env
-from gpuplan.resources.container.forms import host_ports
+from gpuplan.resources.container.differences import Before, desired_env, differences
+from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
+from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, devices_of
-from gpuplan.resources.container.shape import to_json
+from gpuplan.resources.container.spec import to_json
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
@@ -130,9 +130,7 @@ def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:
     return tuple(Address(node, "port", port.rpartition(":")[2]) for port in held)
 
 
-_LIVE = frozenset({"restart", "memory", "cpus"})
-"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_UPDATED = _LIVE | {"name"}
+_UPDATED = IN_PLACE | {"name"}
 _IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
@@ -145,8 +143,8 @@ def create(wanted: DesiredContainer) -> Change:
         fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
     elif wanted.bound.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
-    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
-    fields.extend(wanted_env(spec.env))
+    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
+    fields.extend(desired_env(spec.env))
     name = wanted.address.name
     return Change(
         wanted.address,
@@ -229,7 +227,7 @@ def _stays(wanted: DesiredContainer, live: Live, fields: Sequence[FieldChange]) 
 
 
 def _in_place(change: FieldChange) -> bool:
-    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+    return change.path in _IN_PLACE and (change.path not in IN_PLACE or change.after is not None)
 
 
 def disturbance(wanted: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:

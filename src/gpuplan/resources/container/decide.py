@@ -16,7 +16,7 @@ from gpuplan.resources.container.read import (
     unnamed_volumes,
 )
 from gpuplan.resources.container.resolve import DesiredContainer, devices_of
-from gpuplan.resources.container.shape import REPLACES, VISIBLE, ContainerSpec
+from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address

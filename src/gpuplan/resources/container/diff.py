@@ -36,6 +36,7 @@ from gpuplan.resources.container.decide import (
     welcome,
 )
 from gpuplan.resources.container.differences import Before
+from gpuplan.resources.container.fields.conversion import observed_fields
 from gpuplan.resources.container.images import (
     canonical_name,
     find_image,
@@ -46,10 +47,9 @@ from gpuplan.resources.container.images import (
     registry_silent,
     tag_moved,
 )
-from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import FAILED_SUFFIX, NEW_SUFFIX, PREVIOUS_SUFFIX, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, devices_are_known, resolve_devices
-from gpuplan.resources.container.shape import ContainerSpec, from_json
+from gpuplan.resources.container.spec import ContainerSpec, from_json
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -100,7 +100,7 @@ def _judge(desired: Desired, ours: Sequence[Live], observed: ObservedContainers,
     current, extra = _current(desired.address.name, ours)
     leaves = images_of([live for live in ours if live.role == desired.address.name], observed)
     wanted = DesiredContainer(
-        desired, spec, resolve_devices(spec.devices, context), recorded.needs if recorded else (), leaves
+        desired, spec, resolve_devices(spec.gpus, context), recorded.needs if recorded else (), leaves
     )
     wanted = with_specifications(wanted, observed.toolkit)
     if wanted.bound.missing:
@@ -259,7 +259,7 @@ def _seen(name: str, spec: ContainerSpec | None, observed: ObservedContainers) -
 
 
 def _seen_container(live: Live, observed: ObservedContainers) -> Json:
-    fields = live_fields(live)
+    fields = observed_fields(live)
     return {
         "id": live.id,
         "name": live.name,

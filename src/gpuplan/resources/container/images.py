@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from gpuplan.planfile.schema import ContainerSection
 from gpuplan.planfile.sources.archive import ArchivedImage, read_archive
-from gpuplan.resources.container.options import Fault
+from gpuplan.resources.container.fields.field import Report
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage
 from gpuplan.resources.container.resolve import DesiredContainer
-from gpuplan.resources.container.shape import Archived, ContainerSpec
+from gpuplan.resources.container.spec import Archived, ContainerSpec
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
@@ -186,7 +186,7 @@ _IMAGE = re.compile(
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 
 
-def image_of(stated: ContainerSection, plan_file: str, fault: Fault) -> str:
+def image_of(stated: ContainerSection, plan_file: str, fault: Report) -> str:
     """The image by its name, as it is stated or as the archive has it; empty, and a fault, where there is none."""
     if stated.image:
         if not _IMAGE.fullmatch(stated.image):
@@ -210,7 +210,7 @@ def image_of(stated: ContainerSection, plan_file: str, fault: Fault) -> str:
     return tags[0]
 
 
-def archived_image(stated: ContainerSection, image: str, plan_file: str, fault: Fault) -> Archived:
+def archived_image(stated: ContainerSection, image: str, plan_file: str, fault: Report) -> Archived:
     """What the archive holds under the image's name."""
     archive = stated.archive
     held = _held(archive, plan_file, fault) if archive and image else None
@@ -225,7 +225,7 @@ def archived_image(stated: ContainerSection, image: str, plan_file: str, fault: 
     return Archived()
 
 
-def _held(archive: str, plan_file: str, fault: Fault) -> Sequence[ArchivedImage] | None:
+def _held(archive: str, plan_file: str, fault: Report) -> Sequence[ArchivedImage] | None:
     """What an archive holds; None, and a fault, where it cannot be used."""
     try:
         return read_archive(plan_file, archive)

@@ -216,6 +216,10 @@ class ObservedEngine:
     memory: int = 0
     """Bytes of the node's main memory."""
     cpus: int = 0
+    cgroup_version: str = ""
+    """Of the node's control groups: 1 or 2."""
+    api: str = ""
+    """Newest version of its API, such as 1.41."""
     containerd_store: bool = False
     """True where images lie in containerd's store, which calls them by their manifests."""
 
@@ -275,7 +279,7 @@ def read(snapshot: Snapshot) -> ObservedContainers:
             registry=_registry(snapshot),
             memory=read_device_memory(snapshot),
             networks=dict(_networks(value)),
-            engine=_engine(mapping(value.get("info"))),
+            engine=_engine(mapping(value.get("info")), mapping(value.get("version"))),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
             listeners=read_listeners(snapshot),
@@ -306,13 +310,15 @@ def unnamed_volumes(live: Live, image: ObservedImage | None) -> tuple[str, ...]:
     return tuple(sorted(mapping(live.config.get("Volumes")).keys() - expected.keys() - named))
 
 
-def _engine(info: JsonObject) -> ObservedEngine:
+def _engine(info: JsonObject, version: JsonObject) -> ObservedEngine:
     machine = str(info.get("Architecture") or "")
     return ObservedEngine(
         log_driver=str(info.get("LoggingDriver") or ""),
         architecture=_ARCHITECTURES.get(machine, machine),
         memory=whole(info.get("MemTotal")),
         cpus=whole(info.get("NCPU")),
+        cgroup_version=str(info.get("CgroupVersion") or ""),
+        api=str(version.get("ApiVersion") or ""),
         containerd_store=any(
             "io.containerd.snapshotter.v1" in texts(pair) for pair in sequence(info.get("DriverStatus"))
         ),

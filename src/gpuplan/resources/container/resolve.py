@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container import normal
+from gpuplan.resources.container.fields import mounts
 from gpuplan.resources.container.read import ObservedContainers
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.snapshot.devices import asked, requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import DEVICES
@@ -161,7 +161,7 @@ def seen(live: Live, observed: ObservedContainers) -> frozenset[str]:
     if live.host_config.get("Privileged") is True:
         found |= every(observed)
     for device in mappings(live.host_config.get("Devices")):
-        path = normal.path(str(device.get("PathOnHost") or ""))
+        path = mounts.path(str(device.get("PathOnHost") or ""))
         if path in _WITH_EVERY_DEVICE:
             found |= every(observed)
         if match := _DEVICE.match(path):

@@ -24,7 +24,7 @@ def compare_model(
 
     A reload interrupts nothing: the server loads the new version and then swaps, ensembles and their parts included.
     """
-    spec = model_spec(desired)
+    spec = model_spec(desired.spec)
     recorded = desired.address in context.record.resources
     fields = _fields(desired, spec, status, context)
     why, root = _forced(spec, status, context)

@@ -18,6 +18,7 @@ from gpuplan.resources.model.smoke.request import build_request
 from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, MAX_FILE, SmokeSpec, has_grpc, smoke_of
 from gpuplan.resources.model.smoke.tensors import SmokeIssue, signature_of
 from gpuplan.resources.model.spec import MemoryBudget, ModelSpec, SliceSize, instance_groups
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.inventory import Host
@@ -77,10 +78,10 @@ def _desired(
     smoke = smoke_of(model)
     return Desired(
         server.part(source.model),
-        spec.json(),
+        encode(spec),
         needs=(Address(host.name, "container", container), *files, *map(server.part, parts)),
         where=plan.where("models", source.model),
-        proof=smoke.json() if smoke else None,
+        proof=encode(smoke) if smoke else None,
     )
 
 

@@ -15,7 +15,8 @@ from gpuplan.resources.model.read import ObservedModels
 from gpuplan.resources.model.restart import with_restarts
 from gpuplan.resources.model.server_status import ServerStatus, server_status
 from gpuplan.resources.model.spec import model_spec
-from gpuplan.resources.model.steps import Dependent, LoadModel, encode, payload_of, smoke_test
+from gpuplan.resources.model.steps import Dependent, LoadModel, payload_of, smoke_test
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown, Unmanaged
 from gpuplan.types.resource import Desired, DiffContext
@@ -69,7 +70,7 @@ def _server_name(address: Address) -> str:
 def _status(name: str, observed: ObservedModels, desired: Sequence[Desired], context: DiffContext) -> ServerStatus:
     """The status of a server, with where its models come from now or came from when they were last applied."""
     recorded = (entry.spec for address, entry in context.record.resources.items() if address.kind == "model")
-    specs = (*map(model_spec, desired), *map(model_spec, recorded))
+    specs = map(model_spec, (*(resource.spec for resource in desired), *recorded))
     repositories = {spec.repository for spec in specs if spec.container == name and spec.repository}
     status = server_status(name, observed, context, own_command=any(map(starts_itself, repositories)))
     return replace(status, external_repository=bool(repositories))
@@ -169,7 +170,7 @@ def _verifying(change: Change, dependents: Sequence[Desired], other_parts: Set[A
     payload = payload_of(step) if step else None
     if step is None or not isinstance(payload, LoadModel):
         return change
-    verified = tuple(Dependent(model_spec(resource), smoke_test(resource)) for resource in dependents)
+    verified = tuple(Dependent(model_spec(resource.spec), smoke_test(resource)) for resource in dependents)
     after = tuple(sorted(other_parts - set(step.uses)))
     verifying = replace(step, arguments=encode(replace(payload, dependents=verified)), after=after)
     return replace(change, steps=tuple(verifying if each is step else each for each in change.steps))

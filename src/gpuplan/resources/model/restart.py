@@ -14,7 +14,8 @@ from gpuplan.resources.model.memory import MemoryPool, format_bytes
 from gpuplan.resources.model.read import ModelServer, ObservedModels
 from gpuplan.resources.model.server_status import ServerStatus
 from gpuplan.resources.model.spec import ModelSpec, model_spec
-from gpuplan.resources.model.steps import LoadModel, encode, load, payload_of, restart_server
+from gpuplan.resources.model.steps import LoadModel, load, payload_of, restart_server
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Verb
 from gpuplan.types.resource import Desired, DiffContext
@@ -101,7 +102,7 @@ def _turnovers(
     context: DiffContext,
 ) -> Iterator[DeviceTurnover]:
     """One for each GPU of the server whose memory is known."""
-    specs = {address: model_spec(resource) for address, resource in models.items()}
+    specs = {address: model_spec(resource.spec) for address, resource in models.items()}
     budget = next((spec.budget for spec in specs.values() if spec.budget), None)
     if budget is None or budget.overcommit or status.server is None:
         return
@@ -187,7 +188,7 @@ def _restored_overrides(
     """A restart loses config overrides: the models that stay are loaded with them again."""
     restored: dict[Address, Change] = {}
     for address, resource in models.items():
-        spec = model_spec(resource)
+        spec = model_spec(resource.spec)
         if address in changes or not spec.overrides:
             continue
         shown = shown_overrides(spec.overrides)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuplan.planfile.sources.repositories import starts_itself
-from gpuplan.types.resource import Desired
+from gpuplan.resources.typed import decode
 from gpuplan.types.value import JsonObject, as_list, as_object
 
 
@@ -63,7 +64,7 @@ class ModelSpec:
     """Seconds."""
     repository: str = ""
     """The server's own repository; empty if gpuplan brings the model's files."""
-    overrides: tuple[JsonObject, ...] = ()
+    overrides: tuple[Mapping[str, Any], ...] = ()
     """Config sections that a load lays over the config of that repository, in order."""
     budget: MemoryBudget | None = None
     """None if the plan file does not declare the model's memory."""
@@ -89,55 +90,10 @@ class ModelSpec:
             return 0
         return self.budget.memory * self.budget.instances(device) * max(1, len(self.versions))
 
-    def json(self) -> JsonObject:
-        """The JSON form."""
-        external: JsonObject = (
-            {"repository": self.repository, "overrides": list(self.overrides)} if self.repository else {}
-        )
-        budget = self.budget
-        return {
-            "container": self.container,
-            "model": self.model,
-            "content": self.content,
-            "versions": list(self.versions),
-            "load_timeout": self.load_timeout,
-            **external,
-            **({"max_parallel": self.max_parallel} if self.max_parallel else {}),
-            **(
-                {
-                    "budget": {
-                        "memory": budget.memory,
-                        "instance_groups": [{"count": g.count, "gpus": list(g.gpus)} for g in budget.instance_groups],
-                        "backend": budget.backend,
-                        "devices": list(budget.devices),
-                        "slices": {n: {"profile": s.profile, "memory": s.memory} for n, s in budget.slices.items()},
-                        "overcommit": budget.overcommit,
-                    }
-                }
-                if budget
-                else {}
-            ),
-        }
 
-
-def model_spec(resource: Desired | JsonObject) -> ModelSpec:
+def model_spec(recorded: JsonObject) -> ModelSpec:
     """The spec of a desired or recorded model."""
-    from pydantic import TypeAdapter
-
-    value = dict(resource.spec if isinstance(resource, Desired) else resource)
-    overrides = tuple(map(as_object, as_list(value.pop("overrides", ()))))
-    budget = value.pop("budget", None)
-    return ModelSpec(
-        container=str(value["container"]),
-        model=str(value["model"]),
-        content=str(value["content"]),
-        versions=tuple(v for v in as_list(value["versions"]) if isinstance(v, int)),
-        load_timeout=float(str(value["load_timeout"])),
-        repository=str(value.get("repository") or ""),
-        overrides=overrides,
-        budget=TypeAdapter(MemoryBudget).validate_python(budget) if budget else None,
-        max_parallel=int(str(value.get("max_parallel", 0))),
-    )
+    return decode(ModelSpec, recorded)
 
 
 def instance_groups(config: JsonObject) -> tuple[InstanceGroup, ...]:

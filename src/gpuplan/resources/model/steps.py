@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.model.smoke.spec import SmokeSpec, smoke_from_json
-from gpuplan.resources.model.spec import ModelSpec, model_spec
+from gpuplan.resources.model.smoke.spec import SmokeSpec
+from gpuplan.resources.model.spec import ModelSpec
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import JsonObject, as_list, as_object
 
 CONCURRENCY_GROUP = "models"
 """Models load and unload in parallel."""
@@ -138,7 +138,7 @@ def restart_server(server: Address, container: Address) -> Step:
 
 def smoke_test(desired: Desired) -> SmokeSpec | None:
     """The smoke test of a desired model."""
-    return None if desired.proof is None else smoke_from_json(desired.proof)
+    return None if desired.proof is None else decode(SmokeSpec, desired.proof)
 
 
 def _without_load(desired: Desired, spec: ModelSpec, title: str) -> Step:
@@ -161,49 +161,12 @@ def _details(spec: ModelSpec) -> str:
     return f" ({', '.join(details)})" if details else ""
 
 
-def encode(payload: LoadModel | UnloadModel | RestartServer) -> JsonObject:
-    """The JSON form of a payload."""
-    match payload:
-        case LoadModel():
-            return {
-                **_pair(payload.spec, payload.smoke),
-                "force": payload.force,
-                "unload_first": payload.unload_first,
-                "dependents": [_pair(dependent.spec, dependent.smoke) for dependent in payload.dependents],
-                "unloaded": list(payload.unloaded),
-            }
-        case UnloadModel():
-            return vars(payload)
-        case RestartServer():
-            return vars(payload)
-
-
 def payload_of(step: Step) -> LoadModel | UnloadModel | RestartServer:
     """The payload of a step."""
-    value = step.arguments
     match step.name:
         case "load":
-            dependents = (Dependent(*_unpair(as_object(each))) for each in as_list(value["dependents"]))
-            spec, smoke = _unpair(value)
-            return LoadModel(
-                spec,
-                smoke,
-                value["force"] is True,
-                value["unload_first"] is True,
-                tuple(dependents),
-                tuple(map(str, as_list(value["unloaded"]))),
-            )
+            return decode(LoadModel, step.arguments)
         case "unload":
-            with_parts, own_command = value["with_parts"] is True, value["own_command"] is True
-            return UnloadModel(str(value["container"]), str(value["model"]), with_parts, own_command)
+            return decode(UnloadModel, step.arguments)
         case _:
-            return RestartServer(str(value["container"]))
-
-
-def _pair(spec: ModelSpec, smoke: SmokeSpec | None) -> JsonObject:
-    return {"spec": spec.json(), "smoke": smoke.json() if smoke else None}
-
-
-def _unpair(value: JsonObject) -> tuple[ModelSpec, SmokeSpec | None]:
-    smoke = value["smoke"]
-    return model_spec(as_object(value["spec"])), smoke_from_json(as_object(smoke)) if smoke else None
+            return decode(RestartServer, step.arguments)

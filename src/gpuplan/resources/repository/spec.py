@@ -1,106 +1,140 @@
-"""A repository as a spec states it, in types."""
+"""The spec of a repository, and its steps with the payloads that `apply` gets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
-from gpuplan.types.value import JsonObject, as_object
+from gpuplan.types.value import JsonObject
 
 CONFIG = "config.pbtxt"
 
 
 @dataclass(frozen=True)
 class RepositoryFile:
-    """One file that should lie on the node, and where its content is to be had."""
+    """One file of a model, or an empty directory, whose path ends with a slash."""
 
     sha256: str
-    """Empty for an empty directory, whose path ends with a slash."""
-    size: int
-    origin: str | None
-    """Path of the source, relative to the plan file's folder; None where `text` is the content, or there is none."""
-    text: str | None
+    """Empty for a directory."""
+    size: int = 0
+    """Bytes."""
+    source: str | None = None
+    """Path of the source, relative to the plan file's directory; None for a rendered file."""
+    text: str | None = None
+    """The content of a rendered file."""
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """One model's directory as it should be."""
+    """The files of one model by path."""
 
     content: str
-    files: Mapping[str, RepositoryFile]
-    json: JsonObject
-    """As the spec has it."""
+    """Digest of the files and the config."""
+    files: Mapping[str, RepositoryFile] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """How much it is: ``4 files, 812.0 MiB``."""
+        size = sum(file.size for file in self.files.values())
+        count = sum(1 for file in self.files.values() if file.sha256)
+        files = "1 file" if count == 1 else f"{count} files"
+        return f"{files}, {size / 2**20:.1f} MiB" if size >= 2**20 else files
 
 
-def wanted_models(spec: JsonObject) -> Mapping[str, ModelFiles]:
-    """The models of a RepositorySpec by name."""
-    return {name: wanted_model(as_object(model)) for name, model in as_object(spec["models"]).items()}
+@dataclass(frozen=True)
+class RepositorySpec:
+    """The model repository of one container."""
+
+    container: str
+    models: Mapping[str, ModelFiles] = field(default_factory=dict)
 
 
-def with_former(made: JsonObject, before: JsonObject, model: str) -> JsonObject:
-    """A RepositorySpec with the files of one model as another one, from before, has them."""
-    models = {name: files for name, files in as_object(made["models"]).items() if name != model}
-    former = as_object(before.get("models") or {}).get(model)
-    return {**made, "models": models if former is None else {**models, model: former}}
+@dataclass(frozen=True)
+class CreateRepository:
+    """Create the directory that a Triton mounts."""
+
+    container: str
 
 
-def wanted_model(value: JsonObject) -> ModelFiles:
-    """One model of a RepositorySpec."""
-    files = {path: _file(as_object(file)) for path, file in as_object(value["files"]).items()}
-    return ModelFiles(str(value["content"]), files, value)
+@dataclass(frozen=True)
+class SwitchModel:
+    """Send the files of a model that the node lacks, and replace the model's directory."""
+
+    container: str
+    model: str
+    files: ModelFiles
 
 
-def _file(value: JsonObject) -> RepositoryFile:
-    origin, text, size = value.get("from"), value.get("text"), value["size"]
-    if not isinstance(size, int):
-        raise TypeError(f"expected a size, found {size!r}")
-    return RepositoryFile(
-        sha256=str(value["sha256"]),
-        size=size,
-        origin=None if origin is None else str(origin),
-        text=None if text is None else str(text),
-    )
+@dataclass(frozen=True)
+class RemoveModel:
+    """Remove one model."""
+
+    container: str
+    model: str
 
 
-# The four acts on a repository, as steps with all that their apply door needs.
-
-
-def prepare(address: Address) -> Step:
-    """Make the directory that a model server mounts."""
-    title = f"make the model repository of {address.name}"
-    return Step("prepare", address, Verb.CREATE, title, {"container": address.name}, makes=(address,))
-
-
-def switch(address: Address, name: str, model: ModelFiles) -> Step:
-    """Bring what the node lacks of a model's files and put the new directory in the place of the old one."""
-    return Step(
-        f"switch-{name}",
-        address,
-        Verb.UPDATE,
-        f"bring {name} to the repository of {address.name} ({summary(model)})",
-        {"container": address.name, "model": name, **model.json},
-        makes=(address.part(name),),
-    )
-
-
-def remove(address: Address, name: str) -> Step:
-    """Take one model out of the repository."""
-    title = f"remove {name} from the repository of {address.name}"
-    arguments = {"container": address.name, "model": name}
-    return Step(f"remove-{name}", address, Verb.DELETE, title, arguments, frees=(address.part(name),))
-
-
-def remove_all(address: Address) -> Step:
+@dataclass(frozen=True)
+class RemoveRepository:
     """Remove a whole repository."""
+
+    container: str
+
+
+Payload = CreateRepository | SwitchModel | RemoveModel | RemoveRepository
+
+
+def repository_spec(recorded: JsonObject) -> RepositorySpec:
+    """The spec of a desired or recorded repository."""
+    return decode(RepositorySpec, recorded)
+
+
+def with_previous_model(applied: JsonObject, previous: JsonObject, model: str) -> JsonObject:
+    """The applied spec after the rollback of one model: with the files of the `previous` spec, or without the model."""
+    spec = repository_spec(applied)
+    models = {name: files for name, files in spec.models.items() if name != model}
+    before = repository_spec(previous).models if previous else {}
+    return encode(replace(spec, models=models | ({model: before[model]} if model in before else {})))
+
+
+def create_repository(address: Address) -> Step:
+    """The step for CreateRepository."""
+    title = f"create the model repository of {address.name}"
+    payload = CreateRepository(address.name)
+    return Step("prepare", address, Verb.CREATE, title, encode(payload), makes=(address,))
+
+
+def switch_model(address: Address, model: str, files: ModelFiles) -> Step:
+    """The step for SwitchModel."""
+    title = f"copy {model} to the repository of {address.name} ({files.summary})"
+    payload = SwitchModel(address.name, model, files)
+    return Step(f"switch-{model}", address, Verb.UPDATE, title, encode(payload), makes=(address.part(model),))
+
+
+def remove_model(address: Address, model: str) -> Step:
+    """The step for RemoveModel."""
+    title = f"remove {model} from the repository of {address.name}"
+    payload = RemoveModel(address.name, model)
+    return Step(f"remove-{model}", address, Verb.DELETE, title, encode(payload), frees=(address.part(model),))
+
+
+def remove_repository(address: Address) -> Step:
+    """The step for RemoveRepository."""
     title = f"remove the model repository of {address.name}"
-    return Step("remove", address, Verb.DELETE, title, {"container": address.name, "model": None}, frees=(address,))
+    payload = RemoveRepository(address.name)
+    return Step("remove", address, Verb.DELETE, title, encode(payload), frees=(address,))
 
 
-def summary(model: ModelFiles) -> str:
-    """How much a model is: ``4 files, 812.0 MiB``."""
-    size = sum(file.size for file in model.files.values())
-    count = sum(1 for file in model.files.values() if file.sha256)
-    files = "1 file" if count == 1 else f"{count} files"
-    return f"{files}, {size / 2**20:.1f} MiB" if size >= 2**20 else files
+def payload_of(step: Step) -> Payload:
+    """The payload of a step."""
+    match step.name.partition("-")[0], step.verb:
+        case "prepare", _:
+            return decode(CreateRepository, step.arguments)
+        case "switch", _:
+            return decode(SwitchModel, step.arguments)
+        case _ if step.name == "remove":
+            return decode(RemoveRepository, step.arguments)
+        case _:
+            return decode(RemoveModel, step.arguments)

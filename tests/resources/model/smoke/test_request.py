@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuplan.resources.model.smoke.request import InferRequest, build_request, layout_of, with_outputs
 from gpuplan.resources.model.smoke.response import InferResponse, OutputTensor, response_errors
-from gpuplan.resources.model.smoke.spec import SmokeSpec, smoke_from_json
+from gpuplan.resources.model.smoke.spec import SmokeSpec
 from gpuplan.resources.model.smoke.tensors import (
     DATATYPES,
     ModelSignature,
@@ -24,6 +24,7 @@ from gpuplan.resources.model.smoke.tensors import (
     signature_of,
     to_bytes,
 )
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import JsonObject
 from tests.resources.model.smoke.case import CASES, load
@@ -80,7 +81,7 @@ def nothing(path: str) -> bytes:
 def test_a_generated_request_fits_the_metadata(config: dict[str, Any], words: dict[str, str | None]) -> None:
     signature = signature_of(config)
     inputs = {name: word for name, word in words.items() if name in signature.inputs and word}
-    made = build_request("m", smoke_from_json(SmokeSpec(inputs=inputs).json()), signature, nothing)
+    made = build_request("m", decode(SmokeSpec, encode(SmokeSpec(inputs=inputs))), signature, nothing)
     assert isinstance(made, InferRequest), made
     given_names = {each.tensor.name for each in made.inputs}
     assert given_names == {name for name, each in signature.inputs.items() if not each.optional or name in inputs}

@@ -30,7 +30,7 @@ from gpuplan.resources.container.apply.lifecycle import (
 from gpuplan.resources.container.apply.readiness import wait_ready
 from gpuplan.resources.container.apply.triton import drain_previous
 from gpuplan.resources.container.read import NEW_SUFFIX, PREVIOUS_SUFFIX
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, texts

@@ -45,7 +45,7 @@ def _run(
         try:
             if target is None:
                 raise Problem(_not_running(address))
-            versions = model_spec(desired).versions or _ready_versions(observed, target, address)
+            versions = model_spec(desired.spec).versions or _ready_versions(observed, target, address)
             results.extend(run_smoke(target, address, versions, spec, load))
         except ConnectionLost:
             raise

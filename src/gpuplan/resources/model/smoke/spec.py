@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gpuplan.planfile.schema import ExpectedOutput, InputFile, ModelSection, SmokeSection
-from gpuplan.types.value import Json, JsonObject, as_list, as_object
+from gpuplan.types.value import Json
 
 SmokeProtocol: TypeAlias = Literal["", "http", "grpc"]
 """Empty = gRPC if the model needs it, else HTTP."""
@@ -24,49 +24,15 @@ MAX_FILE = 1 << 28
 class SmokeSpec:
     """One smoke test of a model; what is not stated is generated from the model's config."""
 
-    inputs: Mapping[str, Json] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    outputs: Mapping[str, Json] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
     batch: int | None = None
     protocol: SmokeProtocol = ""
     shared_memory: SharedMemoryKind = "none"
     timeout: float = TIMEOUT
     version: int | None = None
     """The version that is asked; None = all that are served."""
-
-    def json(self) -> JsonObject:
-        """The form that a step carries."""
-        return {
-            "inputs": self.inputs,
-            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
-            "outputs": self.outputs,
-            "batch": self.batch,
-            "protocol": self.protocol,
-            "shared_memory": self.shared_memory,
-            "timeout": self.timeout,
-            "version": self.version,
-        }
-
-
-def smoke_from_json(value: JsonObject) -> SmokeSpec:
-    """The types of the JSON form.
-
-    Raises:
-        KeyError, TypeError, ValueError: it has another form.
-    """
-    timeout = value["timeout"]
-    if not isinstance(timeout, int | float):
-        raise TypeError(f"expected seconds, found {timeout!r}")
-    return SmokeSpec(
-        inputs=as_object(value["inputs"]),
-        shapes={name: _whole(as_list(shape)) for name, shape in as_object(value["shapes"]).items()},
-        outputs=as_object(value["outputs"]),
-        batch=_number(value["batch"]),
-        protocol=protocol_of(str(value["protocol"])),
-        shared_memory=memory_of(str(value["shared_memory"])),
-        timeout=float(timeout),
-        version=_number(value["version"]),
-    )
 
 
 def smoke_of(model: ModelSection) -> SmokeSpec | None:
@@ -125,11 +91,3 @@ def _to_json(value: object) -> Json:
             return [_to_json(item) for item in value]
         case _:
             raise TypeError(f"not JSON: {type(value).__name__}")
-
-
-def _whole(values: object) -> tuple[int, ...]:
-    return tuple(each for each in values if isinstance(each, int)) if isinstance(values, list | tuple) else ()
-
-
-def _number(value: Json) -> int | None:
-    return value if isinstance(value, int) else None
