@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from gpuplan.planfile.scalars import Nodes
-from gpuplan.planfile.schema import ContainerSection, MigSection, ModelSection, PlanFile, ServerPorts, SliceSection
+from gpuplan.planfile.schema import ContainerSection, MigSection, ModelSection, PlanFile, SliceSection
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.inventory import Host
 
 

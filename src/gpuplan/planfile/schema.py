@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 
-from gpuplan.planfile.engineoptions import EngineOptions
 from gpuplan.planfile.scalars import (
     Bytes,
     Interval,
@@ -24,6 +23,8 @@ from gpuplan.planfile.scalars import (
     Whole,
     refuse_boolean,
 )
+from gpuplan.resources.container.fields.networking import Attachment, ServerPorts
+from gpuplan.resources.container.fields.table import EngineOptions
 from gpuplan.types.diagnostic import Location
 
 
@@ -34,7 +35,7 @@ class VariableSection(Section):
     description: str = ""
 
 
-class GpuSelector(Section):
+class SelectSection(Section):
     """Which physical GPU a logical one is; exactly one key."""
 
     index: Natural | None = Field(default=None, description="NVML index, resolved at plan time")
@@ -43,7 +44,7 @@ class GpuSelector(Section):
     model: str | None = Field(default=None, description="product name or a part of it; must match one GPU")
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> GpuSelector:
+    def _exactly_one(self) -> SelectSection:
         if len([value for value in (self.index, self.uuid, self.pci, self.model) if value is not None]) != 1:
             raise ValueError("names a GPU in one way; state exactly one of index, uuid, pci, model")
         return self
@@ -82,7 +83,7 @@ class GpuSection(Section):
     """One logical GPU on each matching node: where it is and how it is cut."""
 
     nodes: Nodes
-    select: GpuSelector | Literal["all"]
+    select: SelectSection | Literal["all"]
     mig: MigSection | None = None
     persistence_mode: bool | None = None
     power_limit: Milliwatts | None = Field(default=None, description="350W; within what the GPU allows")
@@ -108,15 +109,6 @@ class ReadinessSection(Section):
     http: str | None = Field(default=None, description="PORT/PATH inside the container, such as 8080/health")
     tcp: Port | None = Field(default=None, description="port inside the container")
     exec: tuple[str, ...] | None = Field(default=None, description="command that exits with 0 when ready")
-
-
-class ServerPorts(Section):
-    """Host ports of a model server; `step` is added for each further container of an `each`."""
-
-    http: Port | None = None
-    grpc: Port | None = None
-    metrics: Port | None = None
-    step: Natural = 0
 
 
 FlagValue = str | int | float | bool
@@ -152,13 +144,7 @@ class ContainerSection(EngineOptions):
     )
     each: str | None = Field(default=None, description="GPU/SLICE glob; one container for each match")
     gpus: tuple[str, ...] = ()
-    ports: ServerPorts | tuple[str | int, ...] = ()
     env: Mapping[str, str | int | float | bool] = Field(default_factory=dict)
-    volumes: tuple[str, ...] = ()
-    command: tuple[str, ...] | str | None = None
-    entrypoint: tuple[str, ...] | str | None = None
-    restart: str | None = Field(default=None, pattern=r"^(no|always|unless-stopped|on-failure(:\d+)?)$")
-    stop_timeout: Seconds | None = None
     drain: Seconds | None = Field(
         default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
     )
@@ -166,6 +152,17 @@ class ContainerSection(EngineOptions):
     adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
     ready: ReadinessSection = Field(default_factory=ReadinessSection)
     triton: TritonSection | None = None
+
+    if TYPE_CHECKING:  # those of the table of container fields that code reads by name
+        command: tuple[str, ...] | str | None
+        hostname: str | None
+        ipc: str | None
+        labels: Mapping[str, str]
+        network: str | None
+        networks: tuple[str, ...] | Mapping[str, Attachment]
+        ports: ServerPorts | tuple[str | int, ...]
+        shm_size: int | None
+        stop_timeout: float | None
 
 
 class IgnoredCheck(Section):

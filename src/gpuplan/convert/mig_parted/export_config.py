@@ -13,7 +13,7 @@ from gpuplan.nvidia.boards import Board, BoardProfile, find_board
 from gpuplan.nvidia.device_ids import filters_for
 from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 from gpuplan.planfile.expand import on_node, patterns_of, slices_of
-from gpuplan.planfile.schema import GpuSection, GpuSelector, PlanFile, SliceSection
+from gpuplan.planfile.schema import GpuSection, PlanFile, SelectSection, SliceSection
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.inventory import Host
 
@@ -245,7 +245,7 @@ def _joined(each: NodeClass, parts: Mapping[str, _Part], plan: PlanFile, warning
     yield from together.values()
 
 
-def _unselectable(name: str, select: GpuSelector, plan: PlanFile) -> Diagnostic:
+def _unselectable(name: str, select: SelectSection, plan: PlanFile) -> Diagnostic:
     why = "its uuid" if select.uuid else "its PCI address" if select.pci else "a model without known device ids"
     detail = f"{name} is selected by {why}; mig-parted knows indices and device ids."
     fix = "Select it by index, or by a model of the catalog."

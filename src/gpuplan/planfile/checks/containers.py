@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 from gpuplan.planfile.checks.references import is_slice, nearest, path_problem, reference_problem
 from gpuplan.planfile.expand import device_names
-from gpuplan.planfile.schema import ContainerSection, PlanFile, ServerPorts
+from gpuplan.planfile.schema import ContainerSection, PlanFile
 from gpuplan.planfile.sources.repositories import repository_problem as wrong_repository
 from gpuplan.planfile.sources.repositories import starts_itself
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic
 
 OWN_LABELS = "gpuplan."

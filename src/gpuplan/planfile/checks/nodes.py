@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from gpuplan.planfile.checks.references import nearest
 from gpuplan.planfile.expand import PlacedContainer, containers_on, gpu_parts, matching_slices, on_node, patterns_of
-from gpuplan.planfile.schema import ContainerSection, PlanFile, ServerPorts
+from gpuplan.planfile.schema import ContainerSection, PlanFile
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.inventory import Host, Inventory
 

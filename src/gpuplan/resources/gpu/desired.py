@@ -19,8 +19,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.planfile.schema import GpuSection, PlanFile
-    from gpuplan.planfile.schema import GpuSelector as Select
+    from gpuplan.planfile.schema import GpuSection, PlanFile, SelectSection
     from gpuplan.types.inventory import Host
 
 
@@ -105,7 +104,7 @@ def _gpu_spec(gpu: GpuSection) -> GpuSpec:
     return GpuSpec(_selector(gpu.select), _mig_spec(gpu), stated, gpu.stop_services)
 
 
-def _selector(select: Select | Literal["all"]) -> GpuSelector:
+def _selector(select: SelectSection | Literal["all"]) -> GpuSelector:
     """The one selector that the schema lets through."""
     if isinstance(select, str):
         return GpuSelector("all")
