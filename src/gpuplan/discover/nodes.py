@@ -31,12 +31,12 @@ def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
     observed = read_gpus(node.snapshot)
     if observed.error is not None:
         node.leave_out("the GPUs", f"they could not be read: {observed.error.text}")
-    for lost in observed.lost:
-        node.leave_out(f"GPU {lost.index}", f"it could not be read: {lost.error.text}")
+    for unreadable in observed.unreadable:
+        node.leave_out(f"GPU {unreadable.index}", f"it could not be read: {unreadable.error.text}")
     devices: dict[str, tuple[str, str]] = {}
     for gpu in observed.gpus:
         found = describe_gpu(gpu)
-        node.entries.append(Entry("gpus", found.name, node.name, found.section, found.unsaid))
+        node.entries.append(Entry("gpus", found.name, node.name, found.section, found.omitted))
         devices |= {uuid: (found.name, part) for uuid, part in found.devices.items()}
     return devices
 

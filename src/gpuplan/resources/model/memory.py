@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.nvidia.profile_names import parse_profile
+from gpuplan.nvidia.mig_names import parse_profile
 from gpuplan.resources.model.spec import ModelSpec, SliceSize, model_spec
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.address import Address
