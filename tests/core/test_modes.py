@@ -181,7 +181,7 @@ def test_a_run_that_is_cut_off_anywhere_leaves_no_service_stopped_after_the_next
 def test_one_of_eight_gpus_that_does_not_answer_hides_none_of_the_others(
     small: World, monkeypatch: pytest.MonkeyPatch, code: object, said: str
 ) -> None:
-    monkeypatch.setattr("gpuplan.agent.gpu.PATIENCE", 1.0)
+    monkeypatch.setattr("gpuplan.agent.gpus.probe.PATIENCE", 1.0)
     faults = f"[{{ nvml: nvmlDeviceGetMemoryInfo, code: {code}, gpu: 5 }}]"
     text = small.folder / "inventory.yaml"
     small.nodes({"n1": {"faults": faults}})

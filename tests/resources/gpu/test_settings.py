@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.agent.settings import SETTERS
+from gpuplan.agent.gpus.probe import SETTERS
 from gpuplan.planfile.schema import Gpu
 from gpuplan.resources.gpu.describe import describe
 from gpuplan.resources.gpu.read import read

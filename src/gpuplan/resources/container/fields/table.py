@@ -112,12 +112,12 @@ class ContainerFields:
         "HostConfig.UsernsMode", "User namespace: `host`; as the engine is set up if not stated", NOTHING,
     ))
     cgroupns: Literal["host", "private"] | None = field(Text(
-        "HostConfig.CgroupnsMode", "Namespace of control groups: `host` or `private`",
+        "HostConfig.CgroupnsMode", "Namespace of control groups: `host` or `private`", api="1.41",
     ))
     cgroup_parent: str | None = field(Text("HostConfig.CgroupParent", "Control group in which its own one is created"))
     runtime: str | None = field(Text(
         "HostConfig.Runtime", "OCI runtime, one that the engine is set up with",
-        empty=("", "runc", "io.containerd.runc.v2", "nvidia"),
+        empty=("", "nvidia"),
     ))
 
     # Its network
