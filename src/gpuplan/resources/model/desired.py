@@ -15,7 +15,7 @@ from gpuplan.planfile.sources import ModelSource, RemoteModel, remote_models_on,
 from gpuplan.planfile.sources.read import models_with_smoke
 from gpuplan.resources.kind import Told
 from gpuplan.resources.model.smoke.request import build_request
-from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, MAX_FILE, SmokeSpec, has_grpc, smoke_of
+from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, SmokeSpec, has_grpc, read_limited, smoke_of
 from gpuplan.resources.model.smoke.tensors import SmokeIssue, signature_of
 from gpuplan.resources.model.spec import MemoryBudget, ModelSpec, SliceSize, instance_groups
 from gpuplan.resources.typed import encode
@@ -177,11 +177,7 @@ def _read_file(plan: PlanFile, path: str) -> bytes:
         raise Problem(Diagnostic("Cannot read a file of the smoke section", *wrong))
     try:
         with (Path(plan.path).parent / path).open("rb") as file:
-            content = file.read(MAX_FILE + 1)
+            return read_limited(file, path)
     except OSError as error:
         detail = f"{path}: {error.strerror or error}."
         raise Problem(Diagnostic("Cannot read a file of the smoke section", detail)) from None
-    if len(content) > MAX_FILE:
-        detail = f"{path} is larger than {MAX_FILE >> 20} MiB."
-        raise Problem(Diagnostic("A file of the smoke section is too large", detail, "Use a smaller file."))
-    return content

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from gpuplan.planfile.schema import ExpectedOutput, InputFile, ModelSection, SmokeSection
+from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.value import Json
 
 SmokeProtocol: TypeAlias = Literal["", "http", "grpc"]
@@ -50,6 +51,15 @@ def smoke_of(model: ModelSection) -> SmokeSpec | None:
         timeout=stated.timeout,
         version=stated.version,
     )
+
+
+def read_limited(file: BinaryIO, path: str) -> bytes:
+    """The content of a file of a smoke section; raises Problem if it is too large."""
+    content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        detail = f"{path} is larger than {MAX_FILE >> 20} MiB."
+        raise Problem(Diagnostic("A file of the smoke section is too large", detail, "Use a smaller file."))
+    return content
 
 
 def has_grpc() -> bool:
