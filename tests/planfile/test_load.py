@@ -12,8 +12,7 @@ from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Location, Problem
-from tests.conftest import examples
-from tests.planfile.conftest import PlanOf
+from tests.plan_files import PlanOf
 
 QUICKSTART = Path(__file__).parents[2] / "plans" / "quickstart.yaml"
 
@@ -151,9 +150,8 @@ SECTIONS = st.recursive(
 )
 
 
-@pytest.mark.faults
 @given(st.dictionaries(WORDS, SECTIONS, max_size=6))
-@settings(deadline=None, max_examples=examples(300))
+@settings(deadline=None, max_examples=300)
 def test_no_tree_gives_anything_but_a_plan_file_or_a_problem(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
 ) -> None:

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.planfile import yamlsyntax
-from gpuplan.planfile.document import Document
-from gpuplan.planfile.yamlfile import read_document
+from gpuplan.planfile.yamlfile import Document, read_document
 from gpuplan.types.diagnostic import Location, Problem
 from tests.conftest import examples
 
