@@ -15,7 +15,7 @@ from gpuplan.types.diagnostic import Diagnostic, Exit, Location, Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuplan.convert.systemd.units import BootUnit
+    from gpuplan.convert.boot_units import BootUnit
 
 UNIT_DIRECTORY = "etc/systemd/system"
 
@@ -36,7 +36,7 @@ def boot_unit(
 
     The unit for gpus runs before Docker starts, the one for containers after it (docs/boot.md).
     """
-    from gpuplan.convert.systemd.units import ENVIRONMENT, UNITS
+    from gpuplan.convert.boot_units import ENVIRONMENT, UNITS
 
     unit = UNITS.get(what)
     if unit is None:
@@ -78,7 +78,7 @@ def _own_command() -> Sequence[str]:
 
 
 def _set(file: Path, variables: Sequence[str]) -> None:
-    from gpuplan.convert.systemd.envfile import with_variables
+    from gpuplan.convert.boot_units import with_variables
 
     try:
         text = file.read_text("utf-8") if file.exists() else ""
@@ -93,7 +93,7 @@ def _set(file: Path, variables: Sequence[str]) -> None:
 
 def _checked(place: Path) -> Path:
     """The place, where nothing of anybody else's stands."""
-    from gpuplan.convert.systemd.units import MARK
+    from gpuplan.convert.boot_units import MARK
 
     if place.is_symlink() or (place.exists() and not place.read_text("utf-8", "replace").startswith(MARK)):
         raise Problem(

@@ -58,11 +58,11 @@ def check(
     from gpuplan.cli.voice import Voice
     from gpuplan.output.checks import checked as as_document
     from gpuplan.output.checks import summary
-    from gpuplan.planfile.sources.directory import check_directory
+    from gpuplan.planfile.sources.read import lint_directory
 
     voice = Voice(as_json)
     server = _server(image, gpu, shm_size, flag)
-    found = check_directory(directory, server, tuple(_silences(ignore)))
+    found = lint_directory(directory, server, tuple(_silences(ignore)))
     voice.tell(found.findings)
     voice.show(summary(len(found.models), found.findings, found.silenced))
     code = Exit.ERROR if any(each.severity is Severity.ERROR for each in found.findings) else Exit.DONE
@@ -97,7 +97,7 @@ def _device(text: str) -> VisibleGpu:
 
 
 def _size(text: str) -> int | None:
-    from gpuplan.planfile.quantity import parse_size
+    from gpuplan.planfile.scalars import parse_size
 
     if not text:
         return None

@@ -96,7 +96,7 @@ def _ask(hosts: Sequence[Host], name: str, voice: Voice) -> Sequence[Answer]:
 
 
 def _chosen(hosts: Sequence[Host], wanted: Sequence[str]) -> Sequence[Host]:
-    from gpuplan.planfile.select import on_node
+    from gpuplan.planfile.expand import on_node
 
     chosen = [host for host in hosts if not wanted or on_node(tuple(wanted), host)]
     if not chosen:

@@ -28,8 +28,7 @@ def export_mig_parted(
     """
     from gpuplan.cli.inputs import read_inputs, read_plan_file
     from gpuplan.cli.voice import Voice
-    from gpuplan.convert.mig_parted.export.config import configs
-    from gpuplan.convert.mig_parted.export.text import as_text
+    from gpuplan.convert.mig_parted.export_config import as_text, export_configs
 
     voice = Voice()
     hosts = None
@@ -39,7 +38,7 @@ def export_mig_parted(
         voice.tell(inputs.warnings)
     else:
         read = read_plan_file(plan, var, var_file)
-    found = configs(read, hosts, _board(board))
+    found = export_configs(read, hosts, _board(board))
     voice.tell(found.warnings)
     print(as_text(read.name, found.configs, found.hosts), end="")
     return Exit.DONE

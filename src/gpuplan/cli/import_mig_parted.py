@@ -22,8 +22,8 @@ def import_mig_parted(
 
     The file is read as strictly as mig-parted reads it; a device filter becomes a group of nodes.
     """
-    from gpuplan.convert.mig_parted.read_files.read import chosen, read_mig_parted
-    from gpuplan.convert.mig_parted.read_files.section import gpus_section
+    from gpuplan.convert.mig_parted.file import chosen, read_mig_parted
+    from gpuplan.convert.mig_parted.gpus_section import gpus_section
 
     entries, name = chosen(read_mig_parted(file), config, file)
     print(gpus_section(entries, name, file, nodes), end="")

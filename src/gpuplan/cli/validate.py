@@ -56,18 +56,20 @@ def _wishes(inputs: Inputs) -> Mapping[str, DesiredState]:
 
 
 def _silenced(inputs: Inputs) -> str:
-    from gpuplan.planfile.sources import silenced
+    from gpuplan.planfile.sources import silenced_count
 
-    return _held(silenced(inputs.plan))
+    return _held(silenced_count(inputs.plan))
 
 
 def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
     """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
-    from gpuplan.planfile.sources.alone import check_models, servers_alone
+    from gpuplan.planfile.sources.source import lint_models, servers_without_inventory
     from gpuplan.resources.model.desired import smoke_issues
 
-    found, silenced = check_models(plan)
-    found += tuple(fault for host, placed in servers_alone(plan) for fault in smoke_issues(plan, host, placed))
+    found, silenced = lint_models(plan)
+    found += tuple(
+        fault for host, placed in servers_without_inventory(plan) for fault in smoke_issues(plan, host, placed)
+    )
     if any(each.severity is Severity.ERROR for each in found):
         raise Problem(found)
     return list(found), _held(silenced)
