@@ -64,7 +64,7 @@ def wishes(
         name: {"nodes": "all", **({} if "archive" in stated else {"image": "lab/pause:1"}), **stated}
         for name, stated in containers.items()
     }
-    desired, faults = CONTAINER.spec(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
+    desired, faults = CONTAINER.desired(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
     return tuple(desired), tuple(faults)
 
 

@@ -128,7 +128,7 @@ class TritonNode:
         read = load_plan(str(self.base / "plan.yaml"), environ={})
         desired: list[Desired] = []
         for kind in KINDS.values():
-            resources, issues = kind.spec(read, Host(self.session.node))
+            resources, issues = kind.desired(read, Host(self.session.node))
             assert list(issues) == []
             desired.extend(resources)
         return tuple(desired)
