@@ -28,10 +28,10 @@ from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Connection, Host
 from tests.resources.container.bench import PLAN, Bench
 from tests.resources.container.byhand import body_of, recreate
-from tests.resources.container.field_samples import SAMPLES, Sample
+from tests.resources.container.fields.samples import SAMPLES, Sample
 from tests.resources.container.strategies import NETWORKS, spec_of
 
-DOCS = Path(__file__).parents[3] / "docs" / "plan-file.md"
+DOCS = Path(__file__).parents[4] / "docs" / "plan-file.md"
 REAL = pytest.param("real", marks=pytest.mark.lab)
 NAME = "law"
 

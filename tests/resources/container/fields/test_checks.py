@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.fields.mounts import tmpfs_options
@@ -40,10 +41,7 @@ from tests.resources.container.test_spec import faults, one
         ({"shm_size": 0}, "Shared memory size is 0"),
         ({"cpus": 0.001}, "CPU limit is too low"),
         ({"workdir": "srv"}, "Working directory is not absolute"),
-        ({"pid": "container:other"}, "Namespaces of other containers are not supported"),
-        ({"network": "container:other"}, "Namespaces of other containers are not supported"),
-        ({"pid": "none"}, "Namespace is unknown"),
-        ({"ipc": "shared"}, "Namespace is unknown"),
+        ({"network": "container:other"}, "Networks of other containers are not supported"),
         ({"cap_add": ["NET_ADMNI"]}, "Capability is unknown"),
         ({"cap_drop": ["cap_everything"]}, "Capability is unknown"),
         ({"ulimits": {"files": 5}}, "Resource limit is unknown"),
@@ -61,6 +59,14 @@ from tests.resources.container.test_spec import faults, one
 )
 def test_what_is_refused(stated: dict[str, Any], told: str) -> None:
     assert [summary for summary, _, _ in faults(**stated)] == [told]
+
+
+@pytest.mark.parametrize(
+    "stated", [{"pid": "container:other"}, {"pid": "none"}, {"ipc": "shared"}, {"ipc": "container:other"}]
+)
+def test_a_namespace_is_one_of_a_few(stated: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="Input should be"):
+        faults(**stated)
 
 
 @pytest.mark.parametrize(
