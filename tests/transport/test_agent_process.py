@@ -188,7 +188,7 @@ def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) 
     pipe = Written(HELLO, *[b"x"] * 100)
     agent = AgentProcess("n", pipe)
     pipe.waited.clear()
-    monkeypatch.setattr(pipe.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("gpuplan.transport.pipe.time.monotonic", lambda: next(clock))
     with pytest.raises(ConnectionLost, match="no answer within 120 s"):
         agent.call("record.write", {})
     assert pipe.waited == [70, 20]
@@ -196,7 +196,7 @@ def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_first_word_has_one_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 5))
-    monkeypatch.setattr(pipe.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("gpuplan.transport.pipe.time.monotonic", lambda: next(clock))
     with pytest.raises(Problem, match="No output"):
         AgentProcess("n", Written(*[b"Welcome!\n"] * 100))
 
