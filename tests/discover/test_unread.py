@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuplan.discover.discover import discovered
-from gpuplan.discover.entry import Discovery
+from gpuplan.discover.discover import discover_plan_file
+from gpuplan.discover.entries import Discovery
 from gpuplan.transport.session import Question
 from gpuplan.types.inventory import Connection, Host
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
@@ -14,7 +14,7 @@ from tests.resources.container.bench import Bench
 
 
 def found_in(snapshot: Snapshot) -> Discovery:
-    return discovered("found", [(Host("n", Connection.SIMULATED), snapshot)])
+    return discover_plan_file("found", [(Host("n", Connection.SIMULATED), snapshot)])
 
 
 def look(bench: Bench) -> Snapshot:

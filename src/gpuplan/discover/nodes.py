@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuplan.discover.entry import Entry, Node
+from gpuplan.discover.entries import DiscoveredNode, Entry
 from gpuplan.planfile.repositories import OWN
 from gpuplan.resources.container.bound import comparable
 from gpuplan.resources.container.describe import describe as describe_container
@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """What a plan file takes for the name of a container."""
 
 
-def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
+def add_gpus(node: DiscoveredNode) -> Mapping[str, tuple[str, str]]:
     """Add an entry for each GPU. UUID of what a container can be given → the entry's name, and its own below that."""
     observed = read_gpus(node.snapshot)
     if observed.error is not None:
@@ -41,7 +41,7 @@ def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
     return devices
 
 
-def containers_of(node: Node, devices: Mapping[str, str]) -> None:
+def add_containers(node: DiscoveredNode, devices: Mapping[str, str]) -> None:
     """Add an entry for each container that runs and that nobody's plan file made. `devices` are names by UUID."""
     observed, servers = read_containers(node.snapshot), read_models(node.snapshot).servers
     if observed.error is not None:
@@ -67,7 +67,7 @@ def containers_of(node: Node, devices: Mapping[str, str]) -> None:
         node.entries.append(entry)
 
 
-def without_models(node: Node, entry: Entry) -> Entry:
+def without_models(node: DiscoveredNode, entry: Entry) -> Entry:
     """A model server as any other container, with a word of what it has loaded."""
     loaded = node.served.pop(entry.name, ())
     section = {key: value for key, value in entry.section.items() if key != "triton"}
@@ -75,7 +75,7 @@ def without_models(node: Node, entry: Entry) -> Entry:
     return replace(entry, section=section, unsaid=(*entry.unsaid, told))
 
 
-def _serving(node: Node, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
+def _serving(node: DiscoveredNode, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
     """A server with what it has loaded; a plan file can say that of one that loads what it is told to."""
     node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
     if is_managed(words):

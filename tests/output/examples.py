@@ -7,8 +7,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from gpuplan.output.page import Page
-from gpuplan.output.terminal import draw
+from gpuplan.output.page import Page, draw
 from gpuplan.types.address import Address, parse_address
 from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unknown, Unmanaged, Verb
 from gpuplan.types.changeset import ChangeSet, NodeChanges

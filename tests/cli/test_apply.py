@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.cli.carrying_out import Consent
-from gpuplan.cli.restoring import restore_here
+from gpuplan.cli.apply import restore_this_node
+from gpuplan.cli.change_sets import Approval
 from gpuplan.inventory import load_inventory
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.world import reboot
-from tests.cli.run import Command
+from tests.cli.command import Command
 from tests.cli.test_story import INVENTORY, ON_NODES
 
 LOCAL = ("apply", "--local", "--auto-approve")
@@ -73,8 +73,8 @@ def test_a_damaged_record_does_not_hide_the_next_plan(command: Command, root: Pa
     ("argv", "says"),
     [
         (["apply"], "Nothing to apply"),
-        (["apply", "plan.yaml", "--local"], "own record"),
-        (["apply", "--local", "--target", "x"], "own record"),
+        (["apply", "plan.yaml", "--local"], "--local"),
+        (["apply", "--local", "--target", "x"], "--local"),
         (["apply", "--local"], "--auto-approve"),
         (["apply", "--local", "--auto-approve", "--only", "gpus"], "gpu, repository, container, model"),
         (["plan", "plan.yaml", "-i", "inv.yaml", "--only", "gpus"], "gpu, repository, container, model"),
@@ -94,12 +94,12 @@ def test_a_node_after_a_reboot(command: Command, capsys: pytest.CaptureFixture[s
     assert found.code == 2
     assert "Drift: 1 on 1 node." in found.out
     assert "· the node was restarted at 20" in found.out
-    assert restore_here(("gpu",), Consent(True, ()), False, host) == 0
+    assert restore_this_node(("gpu",), Approval(True, ()), False, host) == 0
     told = capsys.readouterr()
     assert "Plan quickstart, as last applied:" in told.out
     assert "Warning: Containers have to be replaced" in told.err
     assert "container/triton-large, container/triton-small" in told.err.replace("\n│ ", " ")
     planned = command("plan", *ON_NODES, "--only", "gpu")
     assert "No changes" in planned.out
-    assert restore_here((), Consent(True, ()), False, host) == 0
+    assert restore_this_node((), Approval(True, ()), False, host) == 0
     assert command("plan", *ON_NODES, "--detailed-exitcode").code == 0

@@ -15,12 +15,12 @@ from gpuplan.core import run as flow
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
-from tests.cli.run import Command
-from tests.output import values
-from tests.output.values import change_set_of
+from tests.cli.command import Command
+from tests.output import examples
+from tests.output.examples import change_set_of
 
-CLEAN = replace(values.NODE, unmanaged=(values.FOREIGN,), unknown=())
-SECOND = NodeChanges("gpu-h1", changes=(replace(values.LOAD, steps=()),), unmanaged=(values.IN_THE_WAY,))
+CLEAN = replace(examples.NODE, unmanaged=(examples.FOREIGN,), unknown=())
+SECOND = NodeChanges("gpu-h1", changes=(replace(examples.LOAD, steps=()),), unmanaged=(examples.IN_THE_WAY,))
 INVENTORY = "all: { hosts: { gpu-a1: {}, gpu-h1: {}, gpu-t1: {}, gpu-t2: {} } }\n"
 
 
@@ -60,7 +60,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def saved(*nodes: NodeChanges) -> str:
-    saved_file.write("changes", change_set_of(*nodes), "inv.yaml")
+    saved_file.write_change_set("changes", change_set_of(*nodes), "inv.yaml")
     return "changes"
 
 
@@ -69,7 +69,7 @@ def test_yes_applies_what_was_shown(command: Command, applied: Flow, answering: 
     ran = command("apply", saved(CLEAN))
     assert ran.code == 0
     assert applied.given == [change_set_of(CLEAN)]
-    assert ran.out.index("Plan: 1 to create") < ran.out.index("Applied: 1 step done on 1 node.")
+    assert ran.out.index("Plan: 1 to create") < ran.out.index("Apply complete: 1 step done on 1 node.")
     assert ran.err == "\nApply these changes? Only 'yes' is accepted: "
 
 
@@ -88,14 +88,14 @@ def test_nothing_is_asked_where_nothing_changes(
     command: Command, applied: Flow, answering: Callable[[str], None]
 ) -> None:
     answering("")
-    ran = command("apply", saved(values.QUIET))
+    ran = command("apply", saved(examples.QUIET))
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.endswith("No changes. 1 node is as the plan file says.\n")
-    assert applied.given == [change_set_of(values.QUIET)]
+    assert ran.out.endswith("No changes. 1 node matches the plan file.\n")
+    assert applied.given == [change_set_of(examples.QUIET)]
 
 
 def test_nodes_in_doubt_are_left_out_and_the_rest_goes_on(command: Command, applied: Flow) -> None:
-    ran = command("apply", saved(CLEAN, values.UNREAD_NODE, values.FAULTY), "--auto-approve")
+    ran = command("apply", saved(CLEAN, examples.UNREAD_NODE, examples.FAULTY), "--auto-approve")
     assert [node.node for node in applied.given[0].nodes] == ["gpu-a1"]
     assert ran.code == 1
     assert "The node cannot be reached" in ran.err
@@ -119,7 +119,7 @@ def test_the_worst_node_gives_the_code(command: Command, applied: Flow, code: Ex
     applied.codes["gpu-h1"] = code
     ran = command("apply", saved(CLEAN, replace(SECOND, unmanaged=())), "--auto-approve")
     assert ran.code == code
-    assert "Not applied as planned on gpu-h1" in ran.out
+    assert "Apply incomplete on gpu-h1" in ran.out
     assert "Trouble" in ran.err
 
 

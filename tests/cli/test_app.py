@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from gpuplan import __version__
-from gpuplan.cli.app import VERBS
-from tests.cli.run import Command
+from gpuplan.cli.app import COMMANDS
+from tests.cli.command import Command
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_version(command: Command) -> None:
     assert (ran.code, ran.out) == (0, f"gpuplan {__version__}\n")
 
 
-@pytest.mark.parametrize("verb", ["", *VERBS])
+@pytest.mark.parametrize("verb", ["", *COMMANDS])
 def test_the_help_is_exactly_so(
     command: Command, verb: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,5 +76,5 @@ def test_the_help_is_exactly_so(
 def test_without_a_terminal_nobody_is_asked(command: Command) -> None:
     ran = command("apply", "a.yaml", "-i", "inv.yaml")
     assert ran.code == 64
-    assert "standard input is not one" in ran.err
+    assert "stdin is not a terminal" in ran.err
     assert "yes'" not in ran.err

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.cli import inputs
-from tests.cli.run import Command
+from tests.cli.command import Command
 
 
 def raising(error: BaseException):
@@ -29,7 +29,7 @@ def test_an_unforeseen_failure_is_one_message_and_a_private_file(
     assert ran.code == 1
     assert "Traceback" not in ran.err
     assert r"RuntimeError: the moon\x1b[2J" in ran.err
-    (kept,) = (tmp_path / "state").glob("failure-*.txt")
+    (kept,) = (tmp_path / "state").glob("crash-*.txt")
     assert kept.name in ran.err.replace("\n│   ", "")
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "in read_plan_file" not in ran.err
@@ -43,7 +43,7 @@ def test_an_unforeseen_failure_where_nothing_can_be_kept(
     monkeypatch.setattr(inputs, "read_plan_file", raising(RuntimeError("the moon")))
     ran = command("validate", "plan.yaml", "--json")
     assert ran.code == 1
-    assert "could not be written" in json.loads(ran.out)["diagnostics"][0]["fix"]
+    assert "No crash report could be written" in json.loads(ran.out)["diagnostics"][0]["fix"]
 
 
 def test_an_interrupt_has_its_own_code(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

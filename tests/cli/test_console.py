@@ -25,9 +25,9 @@ def run(line: str) -> subprocess.CompletedProcess[str]:
     [
         (
             ">&-",
-            "gpuplan: standard output is closed, so nothing was done; > /dev/null throws away what is not wanted.\n",
+            "gpuplan: standard output is closed, so nothing was done; redirect to /dev/null to discard output.\n",
         ),
-        ("> /dev/full", "gpuplan: standard output cannot be written to: No space left on device.\n"),
+        ("> /dev/full", "gpuplan: cannot write to standard output: No space left on device.\n"),
     ],
 )
 def test_a_result_that_cannot_be_told(verb: str, redirection: str, says: str) -> None:
@@ -41,9 +41,9 @@ def test_a_result_that_cannot_be_told(verb: str, redirection: str, says: str) ->
     [
         (
             "2>&-",
-            "gpuplan: standard error is closed, so nothing was done; > /dev/null throws away what is not wanted.\n",
+            "gpuplan: standard error is closed, so nothing was done; redirect to /dev/null to discard output.\n",
         ),
-        ("2> /dev/full", "gpuplan: standard error cannot be written to: No space left on device.\n"),
+        ("2> /dev/full", "gpuplan: cannot write to standard error: No space left on device.\n"),
     ],
 )
 def test_a_problem_that_cannot_be_told(verb: str, redirection: str, says: str) -> None:
@@ -59,14 +59,14 @@ def test_both() -> None:
 def test_without_standard_input_nobody_is_asked() -> None:
     ran = run(f"{GPUPLAN} apply {ON_NODES} <&-")
     assert ran.returncode == 64
-    assert "standard input is not one" in ran.stderr
+    assert "stdin is not a terminal" in ran.stderr
 
 
 def test_a_full_disk_is_found_before_anything_is_changed(tmp_path: Path) -> None:
     ran = run(f"{GPUPLAN} apply {ON_NODES} --auto-approve > /dev/full")
     assert (ran.returncode, ran.stderr) == (
         1,
-        "gpuplan: standard output cannot be written to: No space left on device.\n",
+        "gpuplan: cannot write to standard output: No space left on device.\n",
     )
     assert "create" in run(f"{GPUPLAN} plan {ON_NODES}").stdout
     assert os.environ["GPUPLAN_STATE_DIR"].startswith(str(tmp_path))
