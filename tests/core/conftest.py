@@ -143,4 +143,4 @@ def world(make_world: Callable[[], World]) -> World:
 @pytest.fixture(autouse=True)
 def _ready_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container without a probe counts as ready at once: that it stays up is tested with the container kind."""
-    monkeypatch.setattr("gpuplan.resources.container.apply.ready.STEADY", 0.0)
+    monkeypatch.setattr("gpuplan.resources.container.apply.readiness.STEADY", 0.0)

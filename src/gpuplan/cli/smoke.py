@@ -70,8 +70,8 @@ def smoke(
     from gpuplan.core.smoke import smoke as run_smoke
     from gpuplan.output.json import smoke_document
     from gpuplan.output.smoke import render_smoke
-    from gpuplan.resources.model.apply.proving import Load
-    from gpuplan.resources.model.smoke.asked import memory_of, protocol_of
+    from gpuplan.resources.model.smoke.run import RequestLoad
+    from gpuplan.resources.model.smoke.spec import memory_of, protocol_of
 
     raise_open_files_limit()
     console = Console(as_json)
@@ -81,7 +81,7 @@ def smoke(
         tuple(target or ()),
         tuple(model or ()),
         everything,
-        Load(requests, concurrency),
+        RequestLoad(requests, concurrency),
         protocol_of(protocol.value if protocol else ""),
         memory_of(shared_memory.value) if shared_memory else None,
     )

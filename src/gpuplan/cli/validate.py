@@ -74,10 +74,10 @@ def _check_models(plan: PlanFile) -> tuple[list[Diagnostic], int]:
         Problem: a model has an error.
     """
     from gpuplan.planfile.sources.alone import check_models, servers_alone
-    from gpuplan.resources.model.smoke.stated import faults_on
+    from gpuplan.resources.model.desired import smoke_issues
 
     findings, silenced = check_models(plan)
-    findings += tuple(error for host, placed in servers_alone(plan) for error in faults_on(plan, host, placed))
+    findings += tuple(error for host, placed in servers_alone(plan) for error in smoke_issues(plan, host, placed))
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise Problem(findings)
     return list(findings), silenced

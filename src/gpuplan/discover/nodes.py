@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from gpuplan.discover.entries import DiscoveredNode, Entry
 from gpuplan.planfile.repositories import OWN
-from gpuplan.resources.container.bound import comparable
 from gpuplan.resources.container.describe import describe as describe_container
-from gpuplan.resources.container.owncommand import is_managed
-from gpuplan.resources.container.read import Observed, leftover
+from gpuplan.resources.container.read import ObservedContainers, is_leftover
 from gpuplan.resources.container.read import read as read_containers
+from gpuplan.resources.container.resolve import devices_are_known
+from gpuplan.resources.container.server import is_managed
 from gpuplan.resources.gpu.describe import describe as describe_gpu
 from gpuplan.resources.gpu.read import read as read_gpus
-from gpuplan.resources.model.read import Server
+from gpuplan.resources.model.read import ModelServer
 from gpuplan.resources.model.read import read as read_models
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -75,7 +75,7 @@ def without_models(node: DiscoveredNode, entry: Entry) -> Entry:
     return replace(entry, section=section, unsaid=(*entry.unsaid, told))
 
 
-def _serving(node: DiscoveredNode, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
+def _serving(node: DiscoveredNode, entry: Entry, server: ModelServer, words: Sequence[str]) -> Entry:
     """A server with what it has loaded; a plan file can say that of one that loads what it is told to."""
     node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
     if is_managed(words):
@@ -83,8 +83,8 @@ def _serving(node: DiscoveredNode, entry: Entry, server: Server, words: Sequence
     return without_models(node, entry)
 
 
-def _no_section(live: Live, observed: Observed) -> str:
-    if live.plan or leftover(live):
+def _no_section(live: Live, observed: ObservedContainers) -> str:
+    if live.plan or is_leftover(live):
         return f"the plan file {live.plan or '?'} made it"
     if not NAME.match(live.name):
         return "a plan file cannot have its name"
@@ -92,6 +92,6 @@ def _no_section(live: Live, observed: Observed) -> str:
         return f"it does not run ({live.status}), and what a plan file names is to run"
     if live.host_config.get("AutoRemove") is True:
         return "it was started with --rm, so that it goes as soon as it stops"
-    if not comparable(live, observed):
+    if not devices_are_known(live, observed):
         return "the node's GPUs could not be read, so nobody knows which of them it has"
     return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Profile:
+class BoardProfile:
     """One GPU instance profile of a board."""
 
     enum: int
@@ -51,7 +51,7 @@ class Board:
     mode_survives_reboot: bool
     max_instances: int
     """Compute slices of the whole GPU, and so the most instances it can hold."""
-    profiles: tuple[Profile, ...]
+    profiles: tuple[BoardProfile, ...]
     source: str
     assumed: str
     """What of the profiles no source states; empty where all of it was read."""
@@ -61,13 +61,13 @@ class Board:
         """Memory slices of the whole GPU, the unit of placements."""
         return max(start + size for profile in self.profiles for start, size in profile.placements)
 
-    def profile(self, name: str) -> Profile | None:
+    def profile(self, name: str) -> BoardProfile | None:
         """The profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
 @dataclass(frozen=True)
-class Traits:
+class MigTraits:
     """How the MIG mode of an architecture behaves."""
 
     architecture: str
@@ -77,13 +77,13 @@ class Traits:
     """And a reset; the slices never do."""
 
 
-UNKNOWN_TRAITS = Traits("", needs_reset_for_mode=True, mode_survives_reboot=False)
+UNKNOWN_TRAITS = MigTraits("", needs_reset_for_mode=True, mode_survives_reboot=False)
 """For an architecture that the catalog does not know: the more cautious of both."""
 
 
 @dataclass(frozen=True)
 class _Geometry:
-    profiles: tuple[Profile, ...]
+    profiles: tuple[BoardProfile, ...]
     source: str
     assumed: str
 
@@ -93,7 +93,7 @@ def find_board(name: str) -> Board | None:
     return _by_name().get(_plain(name))
 
 
-def traits_of(product_name: str, architecture: str | None) -> Traits:
+def traits_of(product_name: str, architecture: str | None) -> MigTraits:
     """How MIG mode behaves on a GPU: by its board, else by the architecture that NVML names (such as ``hopper``)."""
     board = find_board(product_name)
     return ARCHITECTURES.get(board.architecture if board is not None else architecture or "", UNKNOWN_TRAITS)
@@ -118,16 +118,16 @@ def _load(facts: dict[str, Any]) -> tuple[Board, ...]:
     return tuple(_board(stated, geometries, facts["architectures"]) for stated in facts["boards"])
 
 
-def _traits(facts: dict[str, Any]) -> Mapping[str, Traits]:
+def _traits(facts: dict[str, Any]) -> Mapping[str, MigTraits]:
     return {
-        name: Traits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
+        name: MigTraits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
         for name, stated in facts["architectures"].items()
     }
 
 
 def _geometry(stated: dict[str, Any]) -> _Geometry:
     profiles = tuple(
-        Profile(**{**profile, "placements": tuple((start, size) for start, size in profile["placements"])})
+        BoardProfile(**{**profile, "placements": tuple((start, size) for start, size in profile["placements"])})
         for profile in stated["profiles"]
     )
     return _Geometry(profiles, stated["source"], stated["assumed"])
@@ -156,5 +156,5 @@ def _board(
 _FACTS = _facts()
 BOARDS: tuple[Board, ...] = _load(_FACTS)
 """Every board of the catalog."""
-ARCHITECTURES: Mapping[str, Traits] = _traits(_FACTS)
+ARCHITECTURES: Mapping[str, MigTraits] = _traits(_FACTS)
 """Every architecture with MIG, by the name that NVML's number stands for in a snapshot."""

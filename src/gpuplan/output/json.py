@@ -17,7 +17,7 @@ from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.finding import NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, StepOutcome
-from gpuplan.types.proof import NodeProofs, Proof
+from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 from gpuplan.types.value import Json, JsonObject, Later
 
 FORMAT = 1
@@ -221,7 +221,7 @@ def _findings(node: NodeFindings) -> JsonObject:
     }
 
 
-def smoke_document(plan: str, nodes: Sequence[NodeProofs]) -> JsonObject:
+def smoke_document(plan: str, nodes: Sequence[NodeSmokeResults]) -> JsonObject:
     """What the models answered."""
     return {
         "kind": "gpuplan smoke",
@@ -231,7 +231,7 @@ def smoke_document(plan: str, nodes: Sequence[NodeProofs]) -> JsonObject:
     }
 
 
-def _smoke_node(node: NodeProofs) -> JsonObject:
+def _smoke_node(node: NodeSmokeResults) -> JsonObject:
     return {
         "node": node.node,
         "proofs": [_proof(proof) for proof in node.proofs],
@@ -239,7 +239,7 @@ def _smoke_node(node: NodeProofs) -> JsonObject:
     }
 
 
-def _proof(proof: Proof) -> JsonObject:
+def _proof(proof: SmokeResult) -> JsonObject:
     times = (
         {name: round(value, 3) for name, value in latency_statistics(proof.latencies).items()}
         if proof.latencies

@@ -8,14 +8,14 @@ from rich.text import Text
 
 from gpuplan.output.page import BLANK, Block, Page, paragraph
 from gpuplan.output.text import count, latency_statistics, throughput, visible, within
-from gpuplan.types.proof import NodeProofs, Proof
+from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 
 SHOWN = ("p50", "p90", "p95", "p99", "max")
 COLUMN = 7
 """Columns of a number, including the space before it."""
 
 
-def render_smoke(nodes: Sequence[NodeProofs]) -> Page:
+def render_smoke(nodes: Sequence[NodeSmokeResults]) -> Page:
     """Everything but the diagnostics, with the summary at the end."""
     for node in nodes:
         yield from _node(node)
@@ -23,7 +23,7 @@ def render_smoke(nodes: Sequence[NodeProofs]) -> Page:
     yield paragraph(Text(_summary(nodes), "bold"))
 
 
-def _node(node: NodeProofs) -> Iterator[Block]:
+def _node(node: NodeSmokeResults) -> Iterator[Block]:
     in_flight = max((proof.concurrency for proof in node.proofs), default=1)
     concurrency = f", {in_flight} requests in flight" if in_flight > 1 else ""
     yield paragraph(Text.assemble((visible(node.node), "bold"), (concurrency, "dim")))
@@ -39,12 +39,12 @@ def _node(node: NodeProofs) -> Iterator[Block]:
         yield paragraph(Text(text, "red"), "  ? ")
 
 
-def _name(node: str, proof: Proof) -> str:
+def _name(node: str, proof: SmokeResult) -> str:
     version = "" if proof.version is None else f" version {proof.version}"
     return f"{within(node, proof.address).removeprefix('model/')}{version}"
 
 
-def _result(proof: Proof) -> str:
+def _result(proof: SmokeResult) -> str:
     failed = proof.requests - len(proof.latencies)
     if not proof.requests:
         return " no request sent"
@@ -63,12 +63,12 @@ def _header() -> str:
     return f"{names} ms{'per s':>{COLUMN}}"
 
 
-def _per_second(proof: Proof) -> str:
+def _per_second(proof: SmokeResult) -> str:
     rate = throughput(proof)
     return f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
-def _summary(nodes: Sequence[NodeProofs]) -> str:
+def _summary(nodes: Sequence[NodeSmokeResults]) -> str:
     proofs = [proof for node in nodes for proof in node.proofs]
     failed = {proof.address for proof in proofs if proof.diagnostics}
     models = {proof.address for proof in proofs}

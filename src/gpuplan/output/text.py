@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.event import Amount
-from gpuplan.types.proof import Proof
+from gpuplan.types.smoke import SmokeResult
 
 
 def visible(text: str) -> str:
@@ -98,6 +98,6 @@ def latency_statistics(seconds: Sequence[float]) -> Mapping[str, float]:
     return {**percentiles, "max": max(samples), "mean": statistics.fmean(samples)}
 
 
-def throughput(proof: Proof) -> float:
+def throughput(proof: SmokeResult) -> float:
     """Successful requests per second."""
     return len(proof.latencies) / proof.seconds if proof.seconds else 0.0

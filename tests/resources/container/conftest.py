@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.container.apply import ready
+from gpuplan.resources.container.apply import readiness
 from gpuplan.transport.connect import connect
 from gpuplan.types.inventory import Connection, Host
 from tests.lab.fixtures import Lab
@@ -18,7 +18,7 @@ from tests.resources.container.bench import Bench
 def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A simulated node with two GPUs."""
     monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr(ready, "STEADY", 0.0)
+    monkeypatch.setattr(readiness, "STEADY", 0.0)
     hardware = {"gpus": [{"model": "A100-SXM4-80GB", "count": 2}], "images": ["busybox:1.36"]}
     session = connect(Host("n", Connection.SIMULATED, simulated=hardware))
     yield Bench(session, tmp_path, "busybox:1.36")
@@ -28,7 +28,7 @@ def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench
 @pytest.fixture
 def real(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A bare node of the lab with two GPUs."""
-    monkeypatch.setattr(ready, "STEADY", 0.0)
+    monkeypatch.setattr(readiness, "STEADY", 0.0)
     lab.wipe("gpu-a1")
     session = connect(lab.hosts["gpu-a1"])
     yield Bench(session, tmp_path, "lab/pause:1")

@@ -7,7 +7,7 @@ import requests
 from docker.errors import DockerException
 from urllib3.exceptions import ProtocolError
 
-from gpuplan.resources.container.apply.faults import explain, told
+from gpuplan.resources.container.apply.engine import explain, explain_engine_errors
 from gpuplan.types.diagnostic import Problem
 
 NAME = 'Conflict. The container name "/web" is already in use by container "4f6c". You have to remove (or rename) that'
@@ -60,6 +60,6 @@ def test_what_the_engine_says(said: str, summary: str) -> None:
     ],
 )
 def test_an_engine_that_does_not_answer(fault: Exception) -> None:
-    with pytest.raises(Problem) as raised, told("n/container/web", "starting web"):
+    with pytest.raises(Problem) as raised, explain_engine_errors("n/container/web", "starting web"):
         raise fault
     assert raised.value.diagnostics[0].summary == "The Docker engine did not answer"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply import beside
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.apply import start_first
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired
@@ -76,7 +76,7 @@ def test_one_that_does_not_come_up_leaves_the_old_one_alone(bench: Bench) -> Non
     assert bench.compare(old).changes == ()
 
 
-@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "answer_to_the_name", "rename"])
+@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "add_names", "rename_container"])
 def test_whatever_fails_leaves_the_old_one_alone(bench: Bench, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
@@ -85,7 +85,7 @@ def test_whatever_fails_leaves_the_old_one_alone(bench: Bench, where: str, monke
     bench.apply(old)
     started = bench.engine.inspect_container("web")["State"]["StartedAt"]
     with monkeypatch.context() as patched:
-        patched.setattr(beside, where, fails)
+        patched.setattr(start_first, where, fails)
         with pytest.raises(RuntimeError, match="unforeseen"):
             bench.apply(wish(bench, "2"))
     assert generations(bench) == {"web": "1"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply import beside, standing
+from gpuplan.resources.container.apply import lifecycle, start_first
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.resource import Desired
 from tests.resources.container.bench import Bench
@@ -62,7 +62,7 @@ def test_one_that_took_over_is_not_given_up_because_the_old_one_is_down(bench: B
 
     bench.make_by_hand("web.gpuplan-old", "web", spec(bench, "1"), start=False)
     bench.make_by_hand("web.gpuplan-new", "web", spec(bench, "2"))
-    monkeypatch.setattr(beside, "create", fails)
+    monkeypatch.setattr(start_first, "create", fails)
     with pytest.raises(RuntimeError, match="unforeseen"):
         bench.apply(wish(bench, "3", start_first=True))
     assert running(bench) == {"web": "2"}
@@ -84,7 +84,7 @@ def test_the_one_before_comes_back_whatever_the_engine_says_of_the_new_one(bench
         raise Problem(Diagnostic("The Docker engine refused", "cannot update it"))
 
     bench.apply(wish(bench, "1"))
-    monkeypatch.setattr(standing, "post_update", refuses)
+    monkeypatch.setattr(lifecycle, "post_update", refuses)
     with pytest.raises(Problem):
         bench.apply(wish(bench, "2", ready=NEVER))
     assert running(bench) == {"web": "1"}

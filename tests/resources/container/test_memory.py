@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.resources.container.memory import devices, no_room
+from gpuplan.resources.container.conflicts import why_no_room
+from gpuplan.resources.container.read import read_device_memory
 from gpuplan.types.snapshot import Probe, Snapshot
 
 GIB = 1 << 30
@@ -45,12 +46,12 @@ def snapshot(*processes: dict[str, object], mode: str = "default") -> Snapshot:
     ],
 )
 def test_room_for_two(uuid: str, processes: list[dict[str, object]], told: list[str]) -> None:
-    found = list(no_room("old", [uuid], devices(snapshot(*processes))))
+    found = list(why_no_room("old", [uuid], read_device_memory(snapshot(*processes))))
     assert len(found) == len(told)
     assert all(part in why for part, why in zip(told, found, strict=True))
 
 
 def test_exclusive() -> None:
-    there = devices(snapshot(process("old", GIB), mode="exclusive_process"))
-    assert ["exclusive_process" in why for why in no_room("old", ["GPU-a"], there)] == [True]
-    assert list(no_room("another", ["GPU-a"], there)) == []
+    there = read_device_memory(snapshot(process("old", GIB), mode="exclusive_process"))
+    assert ["exclusive_process" in why for why in why_no_room("old", ["GPU-a"], there)] == [True]
+    assert list(why_no_room("another", ["GPU-a"], there)) == []

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply.drain import drain
-from gpuplan.resources.container.apply.standing import named
+from gpuplan.resources.container.apply.engine import find_container
+from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.server import command_line
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
 from tests.lab.fixtures import Lab
@@ -105,7 +105,7 @@ def test_requests_that_wait_are_waited_for(real: Bench, model: Path) -> None:
     assert model.exists()
     real.apply(wish(real, "1"))
     address = Address(real.node, "container", "triton")
-    server = named("triton", address, real.context)
+    server = find_container("triton", address, real.context)
     assert server is not None
     began = time.monotonic()
     drain(server, 30.0, address, real.context)

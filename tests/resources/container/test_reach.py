@@ -7,9 +7,8 @@ from typing import cast
 import pytest
 
 from gpuplan.resources.container.apply import lifecycle
-from gpuplan.resources.container.apply.cdi import by_cdi
-from gpuplan.resources.container.apply.reach import check_reach
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.simulator.tools import daemon_reload
@@ -53,7 +52,7 @@ def lose_access(bench: Bench, request: pytest.FixtureRequest) -> None:
 
 
 def test_lost_access_is_seen_and_healed(bench: Bench, request: pytest.FixtureRequest) -> None:
-    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, devices=("g0",))
+    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, gpus=("g0",))
     web = bench.want("web", spec)
     assert bench.apply(web) == ["create container web"]
     assert bench.compare(web).changes == ()
@@ -68,12 +67,12 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
     def lost(*_: object) -> None:
         raise Problem(Diagnostic("A container does not reach its GPUs", "denied"))
 
-    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, devices=("g0",))
+    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, gpus=("g0",))
     old = bench.want("web", spec)
     bench.apply(old)
-    newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, devices=("g0",))
+    newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, gpus=("g0",))
     with monkeypatch.context() as patched:
-        patched.setattr(lifecycle, "check_reach", lost)
+        patched.setattr(lifecycle, "check_gpu_access", lost)
         with pytest.raises(Problem, match="does not reach"):
             bench.apply(bench.want("web", newer))
     assert bench.names()["web"] == "running"
@@ -83,7 +82,7 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
 def test_denied_after_the_start() -> None:
     denied = access({"nodes": ["nvidia0", "nvidiactl"], "denied": ["nvidiactl"]})
     with pytest.raises(Problem) as raised:
-        check_reach("c", WEB, apply_context(access=denied))
+        check_gpu_access("c", WEB, apply_context(access=denied))
     assert "/dev/nvidiactl" in raised.value.diagnostics[0].detail
 
 
@@ -98,7 +97,7 @@ def test_denied_after_the_start() -> None:
     ],
 )
 def test_what_nobody_can_tell_is_believed(probe: Probe) -> None:
-    check_reach("c", WEB, apply_context(access=probe))
+    check_gpu_access("c", WEB, apply_context(access=probe))
 
 
 def listed(*names: str) -> ApplyContext:

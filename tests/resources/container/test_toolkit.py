@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.resources.container.access import read_access
-from gpuplan.resources.container.cdi import compare_specification, places
-from gpuplan.resources.container.toolkit import HOOK, Specification, Toolkit, Way, read_toolkit
+from gpuplan.resources.container.cdi import compare_specification, position_names
+from gpuplan.resources.container.gpu_access import HOOK, GpuMethod, Specification, Toolkit, read_access, read_toolkit
 from gpuplan.resources.snapshot.devices import Gpu, Gpus, Slice
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
@@ -38,18 +37,18 @@ def by_uuid(gpus: Gpus) -> list[str]:
 
 
 def by_place(gpus: Gpus) -> list[str]:
-    return [place for gpu in gpus.gpus for place in places(gpu.index, gpu.mig, len(gpu.slices))]
+    return [place for gpu in gpus.gpus for place in position_names(gpu.index, gpu.mig, len(gpu.slices))]
 
 
 @given(odd, odd, odd)
 def test_an_odd_answer_is_no_finding_and_no_traceback(docker: Json, toolkit: Json, access: Json) -> None:
     snapshot = Snapshot("n", {"docker": Probe(docker), "toolkit": Probe(toolkit), "access": Probe(access)})
-    assert read_toolkit(snapshot).way in Way
+    assert read_toolkit(snapshot).way in GpuMethod
     assert all(denied for denied in read_access(snapshot).values())
 
 
 def test_a_node_that_was_not_asked_is_unknown() -> None:
-    assert read_toolkit(Snapshot("n", {})).way is Way.UNKNOWN
+    assert read_toolkit(Snapshot("n", {})).way is GpuMethod.UNKNOWN
     assert not read_toolkit(Snapshot("n", {})).reads_specifications
 
 
@@ -78,4 +77,4 @@ def test_one_device_more_or_less_makes_it_stale(gpus: Gpus, data: st.DataObject)
 def test_who_has_no_cdi_reads_no_specification(tools: frozenset[str], cdi: bool, version: str) -> None:
     toolkit = Toolkit(known=True, tools=tools, cdi=cdi, version=version)
     assert cdi or not toolkit.reads_specifications
-    assert (toolkit.way is Way.NONE) == (not cdi and HOOK not in tools)
+    assert (toolkit.way is GpuMethod.NONE) == (not cdi and HOOK not in tools)

@@ -17,8 +17,7 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
-from tests.resources.gpu.case import wishes
-from tests.resources.gpu.test_apply import remember
+from tests.resources.gpu.support import desired_gpus, remember
 
 
 class Hands(SimulatedSession):
@@ -70,12 +69,12 @@ def test_cut_and_cut_anew_and_left_as_found(
     node = Hands(Host("n", connection=Connection.SIMULATED, simulated=simulated))
     record = Record("prod", run="r1")
     for mig in (first, second):
-        desired = wishes({"g": {"select": {"index": 0}, "mig": mig}})
+        desired = desired_gpus({"g": {"select": {"index": 0}, "mig": mig}})
         record = apply(node, desired, record)
         settled = compare(node, desired, record)
         assert settled.changes == ()
         assert all(isinstance(bound, str) for bound in settled.bindings.values())
     record = apply(node, (), record)
     assert record.remembered == {}
-    assert [(gpu.current, gpu.instances) for gpu in GPU.read(node.look("gpu")).gpus] == [(False, ())]
+    assert [(gpu.mig_enabled, gpu.instances) for gpu in GPU.read(node.look("gpu")).gpus] == [(False, ())]
     node.close()

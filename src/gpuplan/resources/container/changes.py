@@ -2,42 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from gpuplan.resources.container.bound import held
-from gpuplan.resources.container.canonical import shown, wanted_fields
-from gpuplan.resources.container.differences import Before, differences, wanted_env
-from gpuplan.resources.container.images import images_of
-from gpuplan.resources.container.read import Observed
-from gpuplan.resources.container.steps import (
-    Wanted,
-    create_step,
-    remove_step,
-    replace_step,
-    start_step,
-    stop_step,
-    take_over_step,
-    tidy_step,
-    update_step,
-)
-from gpuplan.resources.container.strangers import held_ports
-from gpuplan.resources.container.tags import moved
+from gpuplan.resources.container.conflicts import held_ports
+from gpuplan.resources.container.differences import Before, desired_env, differences
+from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
+from gpuplan.resources.container.fields.networking import host_ports
+from gpuplan.resources.container.images import image_address, images_of, moved_tag
+from gpuplan.resources.container.read import ObservedContainers
+from gpuplan.resources.container.resolve import DesiredContainer, devices_of
+from gpuplan.resources.container.spec import to_json
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Verb
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import Json, JsonObject, Later
 
-_LIVE = frozenset({"restart", "memory", "cpus"})
-"""What the engine changes on a container that runs (POST /containers/ID/update), as long as a value is stated."""
-_UPDATED = _LIVE | {"name"}
+TAKE_OVER = "take-over"
+"""Name of the step in which a new container starts while the old one serves."""
+
+
+def create_step(wanted: DesiredContainer) -> Step:
+    """Create, start, and wait until it is ready."""
+    return _making("create", Verb.CREATE, f"create container {wanted.address.name}", wanted)
+
+
+def replace_step(wanted: DesiredContainer) -> Step:
+    """Create the new one in the place of the old, which is kept until the new one is ready."""
+    return _making("replace", Verb.UPDATE, f"replace container {wanted.address.name}", wanted)
+
+
+def take_over_step(wanted: DesiredContainer, held: Iterable[str]) -> Step:
+    """Create the new one beside the old, which serves until the new one does."""
+    step = _making(TAKE_OVER, Verb.UPDATE, f"replace container {wanted.address.name} while it serves", wanted)
+    left = tuple(address for address in wanted.had if not any(address.covers(need) for need in wanted.needs))
+    return replace(step, releases=(*step.releases, *left), frees=_ports(wanted.address.node, held))
+
+
+def start_step(wanted: DesiredContainer) -> Step:
+    """Start what is there, and wait until it is ready."""
+    node, name = wanted.address.node, wanted.address.name
+    return Step(
+        "start",
+        wanted.address,
+        Verb.UPDATE,
+        f"start container {name}",
+        _arguments(wanted),
+        makes=(wanted.address, *_ports(node, host_ports(wanted.spec.ports))),
+        uses=(*wanted.needs, wanted.settings),
+    )
+
+
+def update_step(wanted: DesiredContainer, live: Live) -> Step:
+    """Set what the engine can change on a container that runs, its name included."""
+    title = f"update container {wanted.address.name}"
+    arguments: JsonObject = {"spec": to_json(wanted.spec), "id": live.id}
+    return Step("update", wanted.address, Verb.UPDATE, title, arguments, makes=(wanted.settings,))
+
+
+def tidy_step(wanted: DesiredContainer, extra: Sequence[Live]) -> Step:
+    """Remove what an interrupted replacement left, once the container itself has proven that it serves."""
+    title = f"remove {', '.join(each.name for each in extra)}"
+    arguments: JsonObject = {**_arguments(wanted), "ids": [each.id for each in extra]}
+    uses, releases = (wanted.address,), wanted.leaves
+    return Step("tidy", wanted.address, Verb.DELETE, title, arguments, uses=uses, releases=releases)
+
+
+def stop_step(wanted: DesiredContainer, live: Live, held: Iterable[str]) -> Step:
+    """Stop the old one, and whatever runs beside it, as soon as everything for the new one is on the node."""
+    node = wanted.address.node
+    repository = tuple(need for need in wanted.needs if need.kind == "repository")
+    return Step(
+        "stop",
+        wanted.address,
+        Verb.UPDATE,
+        f"stop container {wanted.address.name}",
+        {"ids": [live.id, *(each.id for each in wanted.beside)], "drain": wanted.spec.drain, **_adopts(wanted)},
+        uses=(image_address(node, wanted.spec.image), *repository),
+        releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
+        frees=(wanted.address, *_ports(node, held)),
+    )
+
+
+def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address]) -> Step:
+    """Stop and remove a container and what replacements left of it. `needs` is what it releases."""
+    return Step(
+        "remove",
+        address,
+        Verb.DELETE,
+        f"remove container {address.name}",
+        releases=tuple(needs),
+        frees=(address, *_ports(address.node, held)),
+    )
+
+
+def _making(name: str, verb: Verb, title: str, wanted: DesiredContainer) -> Step:
+    node, spec = wanted.address.node, wanted.spec
+    return Step(
+        name,
+        wanted.address,
+        verb,
+        title,
+        _arguments(wanted),
+        makes=(wanted.address, *_ports(node, host_ports(spec.ports))),
+        uses=(*wanted.needs, *wanted.specifications, image_address(node, spec.image)),
+        releases=wanted.leaves,
+    )
+
+
+def _arguments(wanted: DesiredContainer) -> dict[str, Json]:
+    gpus: dict[str, Json] = {
+        part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
+    }
+    cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
+    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
+
+
+def _adopts(wanted: DesiredContainer) -> dict[str, Json]:
+    return {"adopts": wanted.adopts} if wanted.adopts else {}
+
+
+def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:
+    """Host ports as addresses of their own, so that one container gives a port up before another takes it."""
+    return tuple(Address(node, "port", port.rpartition(":")[2]) for port in held)
+
+
+_UPDATED = IN_PLACE | {"name"}
 _IN_PLACE = _UPDATED | {"state", "leftover"}
 
 
-def create(wanted: Wanted) -> Change:
+def create(wanted: DesiredContainer) -> Change:
     """The container is not there."""
     spec = wanted.spec
     fields = [FieldChange("image", None, spec.image)]
@@ -46,8 +143,8 @@ def create(wanted: Wanted) -> Change:
         fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
     elif wanted.bound.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
-    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
-    fields.extend(wanted_env(spec.env))
+    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
+    fields.extend(desired_env(spec.env))
     name = wanted.address.name
     return Change(
         wanted.address,
@@ -59,11 +156,11 @@ def create(wanted: Wanted) -> Change:
 
 
 def follow(
-    wanted: Wanted,
+    wanted: DesiredContainer,
     before: Before | None,
     live: Live,
     extra: Sequence[Live],
-    observed: Observed,
+    observed: ObservedContainers,
     context: DiffContext,
 ) -> Change | None:
     """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
@@ -76,7 +173,7 @@ def follow(
         return None
     if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
         beside = tuple(each for each in extra if each.busy)
-        holds = [address for each in (live, *beside) for address in held(each, observed, context)]
+        holds = [address for each in (live, *beside) for address in devices_of(each, observed, context)]
         fields = (*_newer_image(wanted, live, observed), *fields)
         reasons = (*reasons, *(["--replace names it"] if forced else []))
         wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
@@ -87,12 +184,12 @@ def follow(
     return _updated(wanted, fields, reasons, live, extra)
 
 
-def remove(role: str, ours: Sequence[Live], observed: Observed, context: DiffContext) -> Change:
+def remove(role: str, ours: Sequence[Live], observed: ObservedContainers, context: DiffContext) -> Change:
     """The container is not wanted any more."""
     address = Address(context.node, "container", role)
     recorded = context.record.resources.get(address)
     ports = [port for live in ours for port in held_ports(live)]
-    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in held(live, observed, context))]
+    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in devices_of(live, observed, context))]
     images = dict.fromkeys(live.image for live in ours)
     return Change(
         address,
@@ -104,16 +201,16 @@ def remove(role: str, ours: Sequence[Live], observed: Observed, context: DiffCon
     )
 
 
-def _newer_image(wanted: Wanted, live: Live, observed: Observed) -> tuple[FieldChange, ...]:
+def _newer_image(wanted: DesiredContainer, live: Live, observed: ObservedContainers) -> tuple[FieldChange, ...]:
     """The image that a container gets with its replacement, where its tag has moved on."""
-    found = moved(wanted.spec, live, observed)
+    found = moved_tag(wanted.spec, live, observed)
     if found is None:
         return ()
     before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
     return (FieldChange("image", before, after),)
 
 
-def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
+def _stays(wanted: DesiredContainer, live: Live, fields: Sequence[FieldChange]) -> bool:
     """True where the engine makes all of it so on the container that is there.
 
     It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
@@ -130,10 +227,10 @@ def _stays(wanted: Wanted, live: Live, fields: Sequence[FieldChange]) -> bool:
 
 
 def _in_place(change: FieldChange) -> bool:
-    return change.path in _IN_PLACE and (change.path not in _LIVE or change.after is not None)
+    return change.path in _IN_PLACE and (change.path not in IN_PLACE or change.after is not None)
 
 
-def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | None:
+def disturbance(wanted: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:
     """The resource whose change takes the container along, and why.
 
     A repository that is made anew leaves the container with a mount of the directory that went.
@@ -149,7 +246,7 @@ def disturbance(wanted: Wanted, context: DiffContext) -> tuple[Address, str] | N
 
 
 def in_its_place(
-    wanted: Wanted,
+    wanted: DesiredContainer,
     live: Live,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
@@ -179,12 +276,12 @@ def in_its_place(
     )
 
 
-def _takes_over(wanted: Wanted, live: Live) -> bool:
+def _takes_over(wanted: DesiredContainer, live: Live) -> bool:
     """True where the new one can start while the old one serves."""
     return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
 
 
-def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
+def _how(wanted: DesiredContainer, live: Live, stops: bool) -> tuple[str, ...]:
     """Whether there is a gap, where the plan file says that there should be none."""
     if not stops:
         return ("the new one takes over while the old one serves",)
@@ -194,7 +291,11 @@ def _how(wanted: Wanted, live: Live, stops: bool) -> tuple[str, ...]:
 
 
 def _updated(
-    wanted: Wanted, fields: tuple[FieldChange, ...], reasons: tuple[str, ...], live: Live, extra: Sequence[Live]
+    wanted: DesiredContainer,
+    fields: tuple[FieldChange, ...],
+    reasons: tuple[str, ...],
+    live: Live,
+    extra: Sequence[Live],
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []

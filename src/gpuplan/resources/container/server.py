@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuplan.planfile.repositories import canonical, is_remote, on_node
-from gpuplan.resources.container.shape import REPOSITORY, THEIRS
+from gpuplan.planfile.schema import Triton
+from gpuplan.resources.container.fields.mounts import REPOSITORY
+from gpuplan.resources.container.replacement import SettingIssue
+from gpuplan.resources.container.spec import THEIRS, TRITON_PORT
 from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects
 from gpuplan.triton.server_flags import conflicts, misshapen
 
-OWNED: Mapping[str, str] = {
+RESERVED_FLAGS: Mapping[str, str] = {
     "help": "it only prints the usage",
     "model-repository": "triton.repository says where the models are",
     "model-store": "triton.repository says where the models are",
@@ -33,16 +36,16 @@ READINESS = "strict-readiness"
 keep it so until that model loads or the server is started anew. At a start nothing is answered before the models are
 loaded, whatever it says."""
 CACHE = ("cache-config", "response-cache-byte-size")
-START = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
+START_SCRIPT = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
 """Reads the models to load from the repository at each start, so that the set changes without a new container."""
 
 Value = str | int | float | bool
-Stated = Mapping[str, Value | tuple[Value, ...]]
+StatedFlags = Mapping[str, Value | tuple[Value, ...]]
 """Flags as the plan file states them; a repeatable one may have several values."""
 
 
 @dataclass(frozen=True)
-class Fault:
+class FlagIssue:
     """What is wrong with one flag of the plan file."""
 
     flag: str
@@ -52,7 +55,7 @@ class Fault:
 
 
 def command_line(
-    stated: Stated,
+    stated: StatedFlags,
     cache: int | None,
     release: TritonRelease | None,
     repository: str = "local",
@@ -63,7 +66,7 @@ def command_line(
     `completion` says whether the server fills in what configs leave out; None leaves it to the flags and the release.
     """
     rendered = [
-        f"--model-repository={seen_at(repository)}",
+        f"--model-repository={repository_path(repository)}",
         "--model-control-mode=explicit",
         "--exit-on-error=false",
     ]
@@ -76,7 +79,7 @@ def command_line(
     for name, value in stated.items():
         for each in _values(value):
             rendered.extend(_rendered(_bare(name), each))
-    return ("sh", "-c", START, "tritonserver", *rendered)
+    return ("sh", "-c", START_SCRIPT, "tritonserver", *rendered)
 
 
 def completion_flag(on: bool, release: TritonRelease | None) -> tuple[str, ...]:
@@ -90,56 +93,56 @@ def completion_flag(on: bool, release: TritonRelease | None) -> tuple[str, ...]:
     return (f"--{early}=false",) if on else ()
 
 
-def decides_completion(stated: Stated) -> str:
+def decides_completion(stated: StatedFlags) -> str:
     """The flag of the plan file that decides about auto-completion; empty where none does."""
     return next((name for name in stated if _bare(name) in COMPLETION), "")
 
 
-def seen_at(repository: str) -> str:
+def repository_path(repository: str) -> str:
     """Where the server finds its models: an address, or a directory inside the container."""
     if not is_remote(repository):
         return f"{REPOSITORY}/models"
     return THEIRS if on_node(repository) else canonical(repository)
 
 
-def mounted(repository: str) -> Mapping[str, str]:
+def repository_mounts(repository: str) -> Mapping[str, str]:
     """The mount of a node's own repository: path in the container → source and options."""
     return {THEIRS: f"{canonical(repository)}:ro"} if on_node(repository) else {}
 
 
-def check(stated: Stated, cache: int | None, release: TritonRelease | None) -> Iterator[Fault]:
+def check_flags(stated: StatedFlags, cache: int | None, release: TritonRelease | None) -> Iterator[FlagIssue]:
     """Everything that is wrong with the flags of one model server."""
     for name, value in stated.items():
         flag = _bare(name)
-        if flag in OWNED:
-            yield Fault(name, f"gpuplan sets it: {OWNED[flag]}", "Remove the flag.", fatal=True)
+        if flag in RESERVED_FLAGS:
+            yield FlagIssue(name, f"gpuplan sets it: {RESERVED_FLAGS[flag]}", "Remove the flag.", fatal=True)
         elif cache is not None and flag in CACHE:
-            yield Fault(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
+            yield FlagIssue(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
         elif objection := flag_error(flag, release):
             fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
-            yield Fault(name, objection.why, fix, objection.fatal)
+            yield FlagIssue(name, objection.why, fix, objection.fatal)
         else:
             yield from _wrong_values(name, _values(value))
     yield from _together(stated, cache, release)
 
 
-def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[Fault]:
+def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[FlagIssue]:
     flag = flags()[_bare(name)]
     if len(values) != 1 and not flag.repeatable:
-        yield Fault(name, f"it takes one value, not {len(values)}", "State one value.", fatal=True)
+        yield FlagIssue(name, f"it takes one value, not {len(values)}", "State one value.", fatal=True)
     for value in values:
         if wrong := rejects(flag, value) or misshapen(flag, _text(value)):
-            yield Fault(name, f"it {wrong}, not {value!r}", "", fatal=True)
+            yield FlagIssue(name, f"it {wrong}, not {value!r}", "", fatal=True)
 
 
-def _together(stated: Stated, cache: int | None, release: TritonRelease | None) -> Iterator[Fault]:
+def _together(stated: StatedFlags, cache: int | None, release: TritonRelease | None) -> Iterator[FlagIssue]:
     """Flags that do not go together; those that gpuplan sets itself were told of already."""
-    own = {_bare(name): name for name in stated if _bare(name) not in OWNED}
+    own = {_bare(name): name for name in stated if _bare(name) not in RESERVED_FLAGS}
     given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}
     if cache is not None and not given.keys() & set(CACHE):
         given["cache-config"] = (f"local,size={cache}",)
     for fault in conflicts(given, release):
-        yield Fault(own[fault.flag], fault.why, fault.fix, fault.fatal)
+        yield FlagIssue(own[fault.flag], fault.why, fault.fix, fault.fatal)
 
 
 def _values(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
@@ -161,3 +164,37 @@ def _rendered(flag: str, value: Value) -> Iterator[str]:
         yield f"--{flag}={text}"
     elif text.lower() in ("true", "on", "1"):
         yield f"--{flag}"
+
+
+_WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
+
+
+def own_command_issues(triton: Triton, words: Sequence[str] | None) -> Iterator[SettingIssue]:
+    """What is wrong with such a section; `words` are the command, None where the image has it."""
+    for key in sorted(triton.model_fields_set.intersection(_WITHOUT_EFFECT)):
+        detail = f"{key} is stated, and with repository: own the container's own command starts the server."
+        yield SettingIssue(f"triton.{key}", "A setting without effect", detail, "Put it into command:.")
+    if words is not None and not is_managed(words):
+        detail = (
+            "gpuplan loads models where a server runs with --model-control-mode=explicit and answers HTTP on port "
+            f"{TRITON_PORT}, and the command does not say so."
+        )
+        fix = "Correct it, or drop triton:."
+        yield SettingIssue("command", "The models of this server cannot be managed", detail, fix)
+
+
+def is_managed(words: Sequence[str]) -> bool:
+    """True for the command of a server that loads what it is told to, and is asked where gpuplan asks."""
+    said = [part for word in words for part in word.split()]
+    modes, ports = _values_owncommand("model-control-mode", said), _values_owncommand("http-port", said)
+    return modes[-1:] == ["explicit"] and ports[-1:] in ([], [str(TRITON_PORT)])
+
+
+def _values_owncommand(flag: str, words: Sequence[str]) -> list[str]:
+    """What an option is given, as one word or as two."""
+    following = dict(enumerate((*words[1:], "")))
+    return [
+        word.partition("=")[2] if "=" in word else following[number]
+        for number, word in enumerate(words)
+        if word.partition("=")[0] == f"--{flag}"
+    ]

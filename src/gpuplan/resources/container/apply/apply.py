@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuplan.resources.container.apply.beside import take_over
-from gpuplan.resources.container.apply.bring import bring, take_away
-from gpuplan.resources.container.apply.cdi import regenerate
-from gpuplan.resources.container.apply.drain import drain
-from gpuplan.resources.container.apply.lifecycle import Making, make, prove, remove, start, update
-from gpuplan.resources.container.apply.standing import discard, halt, named
-from gpuplan.resources.container.images import Wish
-from gpuplan.resources.container.read import OLD
-from gpuplan.resources.container.shape import REPLACES, from_json
+from gpuplan.resources.container.apply.engine import find_container, remove_container, stop_container
+from gpuplan.resources.container.apply.gpu_access import regenerate
+from gpuplan.resources.container.apply.images import fetch_image, remove_image
+from gpuplan.resources.container.apply.lifecycle import (
+    ContainerContext,
+    prove,
+    remove,
+    replace_stop_first,
+    start,
+    update,
+)
+from gpuplan.resources.container.apply.start_first import replace_start_first
+from gpuplan.resources.container.apply.triton import drain
+from gpuplan.resources.container.images import ImageRequest
+from gpuplan.resources.container.read import PREVIOUS_SUFFIX
+from gpuplan.resources.container.spec import REPLACES, from_json
 from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -39,21 +46,23 @@ def _regenerate(step: Step, context: ApplyContext) -> Memory:
 def _bring(step: Step, context: ApplyContext) -> Memory:
     stated = step.arguments
     ids = texts(stated.get("ids"))
-    wish = Wish(str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids)
-    return bring(wish, step.address, context)
+    wish = ImageRequest(
+        str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids
+    )
+    return fetch_image(wish, step.address, context)
 
 
 def _take_away(step: Step, context: ApplyContext) -> Memory:
-    return take_away(str(step.arguments["image"]), step.address, context)
+    return remove_image(str(step.arguments["image"]), step.address, context)
 
 
 def _stop(step: Step, context: ApplyContext) -> Memory:
     _begin(str(step.arguments.get("adopts", "")), step.address, context)
     for container in texts(step.arguments["ids"]):
-        if (found := named(container, step.address, context)) is not None:
+        if (found := find_container(container, step.address, context)) is not None:
             drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, context)
-            halt(found, step.address, context)
-        after = named(container, step.address, context)
+            stop_container(found, step.address, context)
+        after = find_container(container, step.address, context)
         if after is not None and after.busy:
             detail = f"{after.name} was told to stop and is {after.status}."
             raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
@@ -61,11 +70,11 @@ def _stop(step: Step, context: ApplyContext) -> Memory:
 
 
 def _make(step: Step, context: ApplyContext) -> Memory:
-    return _in_turn(make, _making(step, context))
+    return _in_turn(replace_stop_first, _making(step, context))
 
 
 def _take_over(step: Step, context: ApplyContext) -> Memory:
-    return _in_turn(take_over, _making(step, context))
+    return _in_turn(replace_start_first, _making(step, context))
 
 
 def _start(step: Step, context: ApplyContext) -> Memory:
@@ -81,9 +90,9 @@ def _update(step: Step, context: ApplyContext) -> Memory:
 def _tidy(step: Step, context: ApplyContext) -> Memory:
     prove(_making(step, context))
     for container in texts(step.arguments["ids"]):
-        found = named(container, step.address, context)
+        found = find_container(container, step.address, context)
         if found is not None and (found.plan == context.plan or _put_aside(found, step.address)):
-            discard(found, step.address, context)
+            remove_container(found, step.address, context)
     return ((step.address, None),)
 
 
@@ -92,7 +101,7 @@ def _remove(step: Step, context: ApplyContext) -> Memory:
     return ()
 
 
-def _in_turn(act: Callable[[Making], None], making: Making) -> Memory:
+def _in_turn(act: Callable[[ContainerContext], None], making: ContainerContext) -> Memory:
     """Do it; that it takes the place of what somebody else made is known as long as that one has not its name back."""
     if not making.adopts:
         act(making)
@@ -104,7 +113,7 @@ def _in_turn(act: Callable[[Making], None], making: Making) -> Memory:
     except ConnectionLost:
         raise
     except Problem:
-        back = named(address.name, address, context)
+        back = find_container(address.name, address, context)
         if back is not None and back.id == making.adopts:
             context.remember(((address, None),))
         raise
@@ -118,14 +127,14 @@ def _begin(adopts: str, address: Address, context: ApplyContext) -> None:
 
 def _put_aside(container: Live, address: Address) -> bool:
     """True for what somebody else made and a replacement of ours gave another name."""
-    return not container.plan and container.name == address.name + OLD
+    return not container.plan and container.name == address.name + PREVIOUS_SUFFIX
 
 
-def _making(step: Step, context: ApplyContext) -> Making:
+def _making(step: Step, context: ApplyContext) -> ContainerContext:
     gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
     spec = from_json(as_object(step.arguments["spec"]))
     by_cdi, adopts = step.arguments.get("cdi") is True, str(step.arguments.get("adopts", ""))
-    return Making(step.address, spec, str(step.arguments.get("digest", "")), gpus, context, adopts, by_cdi)
+    return ContainerContext(step.address, spec, str(step.arguments.get("digest", "")), gpus, context, adopts, by_cdi)
 
 
 _ACTS: Mapping[str, Callable[[Step, ApplyContext], Memory]] = {
