@@ -25,7 +25,7 @@ PROBES = tuple(dict.fromkeys(probe for room in KINDS for probe in room.probes))
 def by_hand(bench: Bench, spec: ContainerSpec) -> None:
     """A container of that spec which bears no mark of gpuplan."""
     env = {name: value if isinstance(value, str) else "s3cret-v4lue" for name, value in spec.env.items()}
-    body = create_body(spec, Owner("", "", ""), [bench.gpus[part] for part in spec.devices], env, "")
+    body = create_body(spec, Owner("", "", ""), [bench.gpus[part] for part in spec.gpus], env, "")
     body = {**body, "Labels": dict(spec.labels)}
     container = str(bench.engine.create_container_from_config(body, "law")["Id"])
     for network in list(spec.networks)[1:]:

@@ -125,14 +125,14 @@ def _render(discovery: Discovery, plan: Mapping[str, object], unread: Sequence[s
     from gpuplan.output.plan_file import render_plan_file
 
     notes = {
-        (section.kind, section.key): tuple(_notes(section.unsaid, section.secrets)) for section in discovery.sections
+        (section.kind, section.key): tuple(_notes(section.omitted, section.secrets)) for section in discovery.sections
     }
     return render_plan_file(plan, notes, _header(discovery, unread))
 
 
-def _notes(unsaid: Sequence[str], secrets: Sequence[str]) -> Iterator[str]:
-    if unsaid:
-        yield f"Not in this plan file, and left as it is: {'; '.join(unsaid)}."
+def _notes(omitted: Sequence[str], secrets: Sequence[str]) -> Iterator[str]:
+    if omitted:
+        yield f"Not in this plan file, and left as it is: {'; '.join(omitted)}."
     if secrets:
         names = ", ".join(secrets)
         yield f"Looks like a secret, value left out: {names}. Set it in gpuplan's environment, or use ${{file:…}}."

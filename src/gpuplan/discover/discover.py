@@ -122,7 +122,7 @@ def _keep_proven_gpus(proof: RoundTrip) -> None:
     for each in node.entries:
         if objections := proof.objections([each], "gpu"):
             bare = {"select": each.section["select"]}
-            kept.append(replace(each, section=bare, unsaid=(*each.unsaid, *objections)))
+            kept.append(replace(each, section=bare, omitted=(*each.omitted, *objections)))
         else:
             kept.append(each)
     node.entries = kept

@@ -21,7 +21,7 @@ class Entry:
     node: str
     section: JsonObject
     """Without `nodes`."""
-    unsaid: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     """What a plan file does not say of it."""
     secrets: tuple[str, ...] = ()
     """Variables whose values are left out."""
@@ -60,7 +60,7 @@ class PlanSection:
     key: str
     nodes: tuple[str, ...]
     body: JsonObject
-    unsaid: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
 
@@ -126,9 +126,9 @@ def name_node_sets(sets: Iterable[tuple[str, ...]], hosts: Sequence[Host]) -> Ma
 
 def _section(key: str, group: Sequence[Entry]) -> PlanSection:
     first = group[0]
-    unsaid = tuple(dict.fromkeys(one for each in group for one in each.unsaid))
+    omitted = tuple(dict.fromkeys(one for each in group for one in each.omitted))
     secrets = tuple(dict.fromkeys(one for each in group for one in each.secrets))
     renamed: JsonObject = {"container_name": first.name} if first.kind == "containers" and key != first.name else {}
     return PlanSection(
-        first.kind, key, tuple(each.node for each in group), {**renamed, **first.section}, unsaid, secrets
+        first.kind, key, tuple(each.node for each in group), {**renamed, **first.section}, omitted, secrets
     )
