@@ -38,7 +38,7 @@ def test_a_node_without_a_driver_has_containers_all_the_same(simulated: Bench) -
     assert keys(found, "gpus") == []
     assert keys(found, "containers") == ["plain"]
     told = {each.what: each.why for each in found.left_out}
-    assert "libnvidia-ml.so.1 is not there" in told["the GPUs"]
+    assert "libnvidia-ml.so.1 is not there" in told["GPUs"]
     assert "nobody knows which of them it has" in told["container all"]
 
 
@@ -57,5 +57,5 @@ def test_a_silent_engine_leaves_the_gpus(simulated: Bench) -> None:
     found = found_in(without(look(simulated), docker=ProbeError("docker_refused", "nobody answers")))
     assert keys(found, "gpus") == ["a100-0", "a100-1"]
     assert [(each.what, each.why) for each in found.left_out] == [
-        ("the containers", "they could not be read: nobody answers")
+        ("containers", "could not be read: nobody answers")
     ]
