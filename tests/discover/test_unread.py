@@ -56,6 +56,4 @@ def test_a_lost_gpu_is_told(simulated: Bench) -> None:
 def test_a_silent_engine_leaves_the_gpus(simulated: Bench) -> None:
     found = found_in(without(look(simulated), docker=ProbeError("docker_refused", "nobody answers")))
     assert keys(found, "gpus") == ["a100-0", "a100-1"]
-    assert [(each.what, each.why) for each in found.left_out] == [
-        ("containers", "could not be read: nobody answers")
-    ]
+    assert [(each.what, each.why) for each in found.left_out] == [("containers", "could not be read: nobody answers")]

@@ -15,7 +15,7 @@ from gpuplan.types.diagnostic import Diagnostic, Exit, Location, Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuplan.convert.systemd.units import BootUnit
+    from gpuplan.convert.boot_units import BootUnit
 
 UNIT_DIRECTORY = "etc/systemd/system"
 
@@ -41,7 +41,7 @@ def boot_unit(
 
     The unit for gpus runs before Docker starts, the unit for containers after it (see docs/boot.md).
     """
-    from gpuplan.convert.systemd.units import ENVIRONMENT, UNITS
+    from gpuplan.convert.boot_units import ENVIRONMENT, UNITS
 
     unit = UNITS.get(what)
     if unit is None:
@@ -86,7 +86,7 @@ def _own_command() -> Sequence[str]:
 
 
 def _set(file: Path, variables: Sequence[str]) -> None:
-    from gpuplan.convert.systemd.envfile import with_variables
+    from gpuplan.convert.boot_units import with_variables
 
     try:
         text = file.read_text("utf-8") if file.exists() else ""
@@ -101,7 +101,7 @@ def _set(file: Path, variables: Sequence[str]) -> None:
 
 def _check_free(path: Path) -> Path:
     """The path, if it is free or holds a unit written by gpuplan."""
-    from gpuplan.convert.systemd.units import MARK
+    from gpuplan.convert.boot_units import MARK
 
     if path.is_symlink() or (path.exists() and not path.read_text("utf-8", "repath").startswith(MARK)):
         raise Problem(

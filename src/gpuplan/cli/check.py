@@ -58,11 +58,11 @@ def check(
     from gpuplan.cli.console import Console
     from gpuplan.output.json import check_document
     from gpuplan.output.summary import check_summary
-    from gpuplan.planfile.sources.directory import check_directory
+    from gpuplan.planfile.sources.read import lint_directory
 
     console = Console(as_json)
     server = _server(image, gpu, shm_size, flag)
-    result = check_directory(directory, server, tuple(_silenced_checks(ignore)))
+    result = lint_directory(directory, server, tuple(_silenced_checks(ignore)))
     console.report(result.findings)
     console.show(check_summary(len(result.models), result.findings, result.silenced))
     code = Exit.ERROR if any(finding.severity is Severity.ERROR for finding in result.findings) else Exit.DONE
@@ -101,7 +101,7 @@ def _parse_gpu(text: str) -> VisibleGpu:
 
 
 def _parse_size(text: str) -> int | None:
-    from gpuplan.planfile.quantity import parse_size
+    from gpuplan.planfile.scalars import parse_size
 
     if not text:
         return None

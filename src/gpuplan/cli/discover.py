@@ -104,7 +104,7 @@ def _read_nodes(hosts: Sequence[Host], name: str, console: Console) -> Sequence[
 
 
 def _select_hosts(hosts: Sequence[Host], names: Sequence[str]) -> Sequence[Host]:
-    from gpuplan.planfile.select import on_node
+    from gpuplan.planfile.expand import on_node
 
     selected = [host for host in hosts if not names or on_node(tuple(names), host)]
     if not selected:

@@ -26,8 +26,8 @@ def import_mig_parted(
 
     The file is parsed as strictly as mig-parted does. A device filter becomes a group of nodes.
     """
-    from gpuplan.convert.mig_parted.read_files.read import chosen, read_mig_parted
-    from gpuplan.convert.mig_parted.read_files.section import gpus_section
+    from gpuplan.convert.mig_parted.file import chosen, read_mig_parted
+    from gpuplan.convert.mig_parted.gpus_section import gpus_section
 
     entries, name = chosen(read_mig_parted(file), config, file)
     print(gpus_section(entries, name, file, nodes), end="")
@@ -49,8 +49,7 @@ def export_mig_parted(
     """
     from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs, read_plan_file
-    from gpuplan.convert.mig_parted.export.config import configs
-    from gpuplan.convert.mig_parted.export.text import as_text
+    from gpuplan.convert.mig_parted.export_config import as_text, export_configs
 
     console = Console()
     hosts = None
@@ -60,7 +59,7 @@ def export_mig_parted(
         console.report(inputs.warnings)
     else:
         plan_file = read_plan_file(plan, var, var_file)
-    export = configs(plan_file, hosts, _find_board(board))
+    export = export_configs(plan_file, hosts, _find_board(board))
     console.report(export.warnings)
     print(as_text(plan_file.name, export.configs, export.hosts), end="")
     return Exit.DONE

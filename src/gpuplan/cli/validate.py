@@ -51,14 +51,14 @@ def schema() -> Exit:
 def _validate_for_nodes(inputs: Inputs, console: Console) -> str:
     from gpuplan.core.plan.desired import desire
     from gpuplan.output.text import count
-    from gpuplan.planfile.sources import silenced
+    from gpuplan.planfile.sources import silenced_count
 
     console.report(inputs.warnings)
     nodes = desire(inputs.plan, inputs.inventory.hosts).values()
     console.report([warning for node in nodes for warning in node.warnings])
     resources = count(sum(len(node.desired) for node in nodes), "resource")
     hosts = count(len(inputs.inventory.hosts), "node")
-    return f"Valid: {resources} on {hosts}{_silenced_note(silenced(inputs.plan))}."
+    return f"Valid: {resources} on {hosts}{_silenced_note(silenced_count(inputs.plan))}."
 
 
 def _validate_alone(plan: PlanFile, console: Console) -> str:
@@ -73,11 +73,13 @@ def _check_models(plan: PlanFile) -> tuple[list[Diagnostic], int]:
     Raises:
         Problem: a model has an error.
     """
-    from gpuplan.planfile.sources.alone import check_models, servers_alone
+    from gpuplan.planfile.sources.source import lint_models, servers_without_inventory
     from gpuplan.resources.model.desired import smoke_issues
 
-    findings, silenced = check_models(plan)
-    findings += tuple(error for host, placed in servers_alone(plan) for error in smoke_issues(plan, host, placed))
+    findings, silenced = lint_models(plan)
+    findings += tuple(
+        error for host, placed in servers_without_inventory(plan) for error in smoke_issues(plan, host, placed)
+    )
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise Problem(findings)
     return list(findings), silenced

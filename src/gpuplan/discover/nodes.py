@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuplan.discover.entries import DiscoveredNode, Entry
-from gpuplan.planfile.repositories import OWN
+from gpuplan.planfile.sources.repositories import OWN
 from gpuplan.resources.container.describe import describe as describe_container
 from gpuplan.resources.container.read import ObservedContainers, is_leftover
 from gpuplan.resources.container.read import read as read_containers
