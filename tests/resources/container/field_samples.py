@@ -69,7 +69,7 @@ SAMPLES: Mapping[str, Sample] = {
     "userns_mode": Sample("host"),
     "cgroupns": Sample("private", "host"),
     "cgroup_parent": Sample("/gpuplan-test", "/other"),
-    "runtime": Sample("io.containerd.runtime.v1.linux", "runc"),
+    "runtime": Sample("io.containerd.runc.v2", "runc"),
     "hostname": Sample("box", "elsewhere"),
     "domainname": Sample("example.org", "example.com"),
     "network": Sample("net-a", "net-b"),

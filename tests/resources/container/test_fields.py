@@ -24,6 +24,7 @@ from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.change import Action, Change
+from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Connection, Host
 from tests.resources.container.bench import PLAN, Bench
 from tests.resources.container.byhand import body_of, recreate
@@ -105,6 +106,25 @@ def test_a_field_is_applied_compared_and_discovered(node: Bench, name: str) -> N
     assert getattr(again, name) == getattr(spec, name)
     change_by_hand(node, name, sample, spec)
     assert differing(node, spec) == [f"{name}.{sample.path}" if sample.path else name]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", [name for name, sample in SAMPLES.items() if sample.unsupported])
+def test_what_an_engine_cannot_keep_is_refused(name: str, real: Bench) -> None:
+    """It would differ after every apply: an error says so before or while the container is created."""
+    desired = real.want(NAME, spec_of({name: SAMPLES[name].stated, **SAMPLES[name].beside}, real.image))
+    if not any(problem.severity is Severity.ERROR for problem in real.compare(desired).diagnostics):
+        with pytest.raises(Problem):
+            real.apply(desired)
+    assert "running" not in real.names().values()
+
+
+def test_a_field_that_is_newer_than_the_engine_is_refused(simulated: Bench) -> None:
+    """Docker 20.10 speaks API 1.41, and would drop annotations silently."""
+    desired = simulated.want(NAME, spec_of({"annotations": {"a": "b"}}, simulated.image))
+    (problem,) = simulated.compare(desired).diagnostics
+    assert (problem.summary, problem.severity) == ("Docker engine is too old for a field", Severity.ERROR)
+    assert "annotations, which needs API 1.43" in problem.detail
 
 
 @pytest.mark.parametrize("name", sorted(IN_PLACE))

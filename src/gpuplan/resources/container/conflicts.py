@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gpuplan.resources.container.fields.conversion import observed_fields
+from gpuplan.resources.container.fields.conversion import newer_fields, observed_fields
 from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.read import DeviceMemory, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, every, intrudes, seen
@@ -70,13 +70,17 @@ def networks_missing(observed: ObservedContainers, making: Sequence[DesiredConta
 
 
 def beyond_the_node(observed: ObservedContainers, starting: Sequence[DesiredContainer]) -> Iterator[Diagnostic]:
-    """More processors than the node has, which the engine refuses; more memory, which it does not."""
+    """More CPUs than the node has, which the engine refuses; more memory, and fields that it does not know."""
     engine, node = observed.engine, observed.node
     for wanted in starting:
         spec, name = wanted.spec, wanted.address.name
         if engine.cpus and spec.cpus is not None and spec.cpus > engine.cpus:
             detail = f"{name} is given {spec.cpus:g} CPUs, and {node} has {engine.cpus}."
             yield _Told(wanted).says("More CPUs than the node has", detail, f"State {engine.cpus} or less.")
+        for key, api in newer_fields(spec, engine.api):
+            detail = f"{name} states {key}, which needs API {api}; the engine on {node} speaks {engine.api}."
+            fix = f"Upgrade Docker on {node}, or remove {key}."
+            yield _Told(wanted).says("Docker engine is too old for a field", detail, fix)
         for what, size in (("memory", spec.memory), ("shm_size", spec.shm_size)):
             if engine.memory and size is not None and size > engine.memory:
                 detail = f"{what} of {name} is {_gib(size)}, and {node} has {_gib(engine.memory)} of main memory."

@@ -21,14 +21,14 @@ from gpuplan.resources.container.apply.engine import (
 from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access, devices_now
 from gpuplan.resources.container.apply.readiness import wait_ready
 from gpuplan.resources.container.create_body import Owner, create_body
-from gpuplan.resources.container.fields.conversion import update_body
+from gpuplan.resources.container.fields.conversion import discarded_fields, update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
 from gpuplan.resources.container.spec import ContainerSpec, EnvValue
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.devices import read_gpus, requested
 from gpuplan.resources.snapshot.docker import Live, live
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
+from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 from gpuplan.types.value import Json, JsonObject
@@ -186,9 +186,27 @@ def create(making: ContainerContext, devices: Sequence[str], name: str) -> str:
     with explain_engine_errors(str(address), f"creating {name}"):
         engine: EngineApi = context.docker()
         created = engine.create_container_from_config(body, name)
+        container = str(created["Id"])
+        if warnings := texts(created.get("Warnings")):
+            _check_discarded(making, container, warnings)
     context.say(f"created {name}")
-    join_networks(str(created["Id"]), spec, address, context)
-    return str(created["Id"])
+    join_networks(container, spec, address, context)
+    return container
+
+
+def _check_discarded(making: ContainerContext, container: str, warnings: Sequence[str]) -> None:
+    """Remove a container of which the engine dropped a field that its kernel does not support.
+
+    Raises:
+        Problem: it did; the container would differ from the plan file forever.
+    """
+    engine = making.context.docker()
+    dropped = discarded_fields(making.spec, live(mapping(engine.inspect_container(container))))
+    if dropped:
+        engine.remove_container(container, v=True)
+        detail = f"{making.name} states {', '.join(dropped)}. The engine's warning: {' '.join(warnings)}"
+        fix = f"Remove {', '.join(dropped)} from the plan file."
+        raise Problem(Diagnostic("Node does not support a field", detail, fix, address=str(making.address)))
 
 
 def _revealed(value: EnvValue, context: ApplyContext) -> str:

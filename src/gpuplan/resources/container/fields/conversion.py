@@ -96,6 +96,21 @@ def update_body(spec: ContainerFields) -> JsonObject:
     return {"MemorySwap": 2 * spec.memory, **body} if spec.memory else body
 
 
+def newer_fields(spec: ContainerFields, api: str) -> Iterator[tuple[str, str]]:
+    """The stated fields that need a newer version of the API than the engine's, each with that version."""
+    for name, field, _ in _stated(spec):
+        if field.api and api and _version(field.api) > _version(api):
+            yield name, field.api
+
+
+def discarded_fields(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
+    """The stated fields that the engine dropped because its kernel does not support them."""
+    names = {name for name, field, _ in _stated(spec) if field.discarded}
+    actual = observed_fields(live)
+    paths = (path for path, value in desired_fields(spec).items() if actual.get(path) != value)
+    return tuple(sorted({path.partition(".")[0] for path in paths} & names))
+
+
 def show_value(path: str, value: Json) -> Json:
     """A field's value as a change set shows it: as the plan file writes it."""
     name, _, key = path.partition(".")
@@ -117,6 +132,10 @@ def _stated(spec: ContainerFields) -> Iterator[tuple[str, Field, Any]]:
 
 def _flat(name: str, parts: Parts) -> Fields:
     return {f"{name}.{key}" if key else name: value for key, value in parts.items()}
+
+
+def _version(api: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in api.split(".") if part.isdecimal())
 
 
 def _object(raw: Json) -> JsonObject:

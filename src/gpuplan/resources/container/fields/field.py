@@ -83,7 +83,7 @@ class Field:
     discarded: bool = False
     """The engine drops it with a warning if the kernel does not support it."""
     api: str = ""
-    """Least version of the engine's API, if it is newer than 1.41."""
+    """Least version of the engine's API, if it is newer than 1.40, the oldest that gpuplan speaks."""
 
     compared = "exactly"
 

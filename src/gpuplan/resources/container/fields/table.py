@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 from pydantic import Field as Stating
 from pydantic import StringConstraints, create_model
 
-from gpuplan.planfile.stated import Bytes, Natural, Seconds, Stated, Whole
+from gpuplan.planfile.scalars import Bytes, Natural, Seconds, Section, Whole
 from gpuplan.resources.container.fields import limits, mounts, networking, process
 from gpuplan.resources.container.fields.field import Field, Flag, Number, Size, Text, TextMap, Texts, TextSet, Unstated
 from gpuplan.resources.container.fields.field import entry as field
@@ -112,12 +112,12 @@ class ContainerFields:
         "HostConfig.UsernsMode", "User namespace: `host`; as the engine is set up if not stated", NOTHING,
     ))
     cgroupns: Literal["host", "private"] | None = field(Text(
-        "HostConfig.CgroupnsMode", "Namespace of control groups: `host` or `private`",
+        "HostConfig.CgroupnsMode", "Namespace of control groups: `host` or `private`", api="1.41",
     ))
     cgroup_parent: str | None = field(Text("HostConfig.CgroupParent", "Control group in which its own one is created"))
     runtime: str | None = field(Text(
         "HostConfig.Runtime", "OCI runtime, one that the engine is set up with",
-        empty=("", "runc", "io.containerd.runc.v2", "nvidia"),
+        empty=("", "nvidia"),
     ))
 
     # Its network
@@ -230,7 +230,7 @@ def _engine_options() -> Any:
     """The part of the plan file's schema that states these fields."""
     types = get_type_hints(ContainerFields, include_extras=True)
     stated: dict[str, Any] = {name: _stated(FIELDS[name], types[name]) for name in FIELDS}
-    return create_model("EngineOptions", __base__=Stated, **stated)
+    return create_model("EngineOptions", __base__=Section, **stated)
 
 
 def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
@@ -247,6 +247,6 @@ def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
 
 
 if TYPE_CHECKING:
-    EngineOptions = Stated
+    EngineOptions = Section
 else:
     EngineOptions = _engine_options()
