@@ -142,7 +142,9 @@ def _pools(gpu: JsonObject) -> Iterator[tuple[str, MemoryPool]]:
         total = whole(mapping(gpu.get("memory")).get("total"))
         yield str(gpu.get("uuid") or ""), MemoryPool(total, _used(processes))
         return
-    sizes = {whole(profile.get("id")): whole(profile.get("memory_mib")) * MIB for profile in _profile_list(gpu)}
+    sizes = {
+        whole(profile.get("id")): whole(profile.get("memory_mib")) * MIB for profile in mappings(gpu.get("profiles"))
+    }
     for instance in mappings(gpu.get("instances")):
         total = sizes.get(whole(instance.get("profile_id")), 0)
         own = None if processes is None else [p for p in processes if p.get("gpu_instance") == instance["id"]]
@@ -162,14 +164,10 @@ def _used(processes: Sequence[JsonObject] | None) -> Mapping[str, int] | None:
     return used
 
 
-def _profile_list(gpu: JsonObject) -> Sequence[JsonObject]:
-    return tuple(mappings(gpu.get("profiles")))
-
-
 def _profiles(gpu: JsonObject) -> tuple[MemoryProfile, ...]:
     return tuple(
         MemoryProfile(str(raw.get("name") or ""), whole(raw.get("slices")), whole(raw.get("memory_mib")) * MIB)
-        for raw in _profile_list(gpu)
+        for raw in mappings(gpu.get("profiles"))
     )
 
 

@@ -99,14 +99,15 @@ class ObservedModels:
 
 def read(snapshot: Snapshot) -> ObservedModels:
     """The servers of the snapshot. Never raises: an unexpected answer becomes an error of its probe."""
-    repository = snapshot.probe("repository")
-    files, unverified = _guarded(repository, _files), _guarded(repository, _unverified)
+    repositories = _guarded(snapshot.probe("repository"), _repositories)
+    error = repositories if isinstance(repositories, ProbeError) else None
+    at_start, files, unverified = ({}, {}, {}) if isinstance(repositories, ProbeError) else repositories
     return ObservedModels(
         containers=_guarded(snapshot.probe("docker"), containers),
         servers=_guarded(snapshot.probe("triton"), _servers),
-        at_start=_guarded(repository, _at_start),
-        files={} if isinstance(files, ProbeError) else files,
-        unverified={} if isinstance(unverified, ProbeError) else unverified,
+        at_start=error or at_start,
+        files=files,
+        unverified=unverified,
         memory=read_memory(snapshot),
     )
 
@@ -161,21 +162,14 @@ def _parts(config: JsonObject) -> Sequence[str]:
     return tuple(str(as_object(step)["model_name"]) for step in steps)
 
 
-def _repositories(value: JsonObject) -> Mapping[str, JsonObject]:
-    return {container: as_object(raw) for container, raw in as_object(value["repositories"]).items()}
-
-
-def _at_start(value: JsonObject) -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(map(str, as_list(raw["load_models"]))) for name, raw in _repositories(value).items()}
-
-
-def _files(value: JsonObject) -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(as_object(raw["models"])) for name, raw in _repositories(value).items()}
-
-
-def _unverified(value: JsonObject) -> Mapping[str, frozenset[str]]:
-    models = {container: as_object(raw["models"]) for container, raw in _repositories(value).items()}
-    return {
-        container: frozenset(name for name, model in raw.items() if "previous" in as_object(model))
-        for container, raw in models.items()
-    }
+def _repositories(value: JsonObject) -> Sequence[Mapping[str, frozenset[str]]]:
+    """By container: the models that are loaded at startup, those with files, and those with previous files."""
+    at_start: dict[str, frozenset[str]] = {}
+    files: dict[str, frozenset[str]] = {}
+    unverified: dict[str, frozenset[str]] = {}
+    for container, raw in as_object(value["repositories"]).items():
+        models = {name: as_object(model) for name, model in as_object(as_object(raw)["models"]).items()}
+        at_start[container] = frozenset(map(str, as_list(as_object(raw)["load_models"])))
+        files[container] = frozenset(models)
+        unverified[container] = frozenset(name for name, model in models.items() if "previous" in model)
+    return at_start, files, unverified

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuplan.planfile.repositories import starts_itself
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.typed import decode
 from gpuplan.types.value import JsonObject, as_list, as_object
 
@@ -119,12 +119,10 @@ def _leaf_paths(overrides: Sequence[JsonObject]) -> frozenset[str]:
     return frozenset(path for section in overrides for path in _leaves(section, ""))
 
 
-def _leaves(section: JsonObject, parent: str) -> Sequence[str]:
-    paths: list[str] = []
+def _leaves(section: JsonObject, parent: str) -> Iterator[str]:
     for name, value in section.items():
         path = f"{parent}/{name}"
-        paths.extend(_leaves(value, path) if isinstance(value, dict) and value else [path])
-    return paths
+        yield from _leaves(value, path) if isinstance(value, dict) and value else (path,)
 
 
 def _integer(value: object) -> int:

@@ -89,7 +89,7 @@ def _send(step: Step, context: ApplyContext, payload: SwitchModel) -> None:
     if arrived:
         context.say(f"resuming an interrupted transfer: {arrived:,} bytes are already on the node")
     _require_space(str(step.address), context, [payload.files])
-    progress = _Progress(context, f"{'resuming' if arrived else 'sending'} {payload.model}", total)
+    progress = _TransferProgress(context, f"{'resuming' if arrived else 'sending'} {payload.model}", total)
     try:
         context.send([Content(f.sha256, f.size, partial(_open, step, context, f)) for f in files], progress)
     except Refused as refusal:
@@ -102,7 +102,7 @@ def _send(step: Step, context: ApplyContext, payload: SwitchModel) -> None:
         raise
 
 
-class _Progress:
+class _TransferProgress:
     """How many bytes of a transfer are on the node; called from several threads."""
 
     def __init__(self, context: ApplyContext, text: str, total: int) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field as Stating
 from pydantic import StringConstraints
 
-from gpuplan.planfile.stated import Natural, Port, Stated
+from gpuplan.planfile.scalars import Natural, Port, Section
 from gpuplan.resources.container.fields.field import Parts, Reading, Text, TextMap
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts
@@ -27,7 +27,7 @@ _NOT_ATTACHED = ("host", "none")
 _GATEWAY = "host-gateway"
 
 
-class ServerPorts(Stated):
+class ServerPorts(Section):
     """Host ports of a model server; `step` is added for each further container of an `each`."""
 
     http: Port | None = None
@@ -36,7 +36,7 @@ class ServerPorts(Stated):
     step: Natural = 0
 
 
-class Attachment(Stated):
+class Attachment(Section):
     """How a container is on one of its networks."""
 
     aliases: tuple[str, ...] = Stating(default=(), description="further names for it on this network")

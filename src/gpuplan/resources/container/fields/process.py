@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field as Stating
 from pydantic import model_validator
 
-from gpuplan.planfile.stated import Natural, Seconds, Stated
+from gpuplan.planfile.scalars import Natural, Seconds, Section
 from gpuplan.resources.container.fields.field import Field, Flag, Parts, Reading, Text, TextMap, as_texts
 from gpuplan.resources.snapshot.raw import mapping, texts, whole
 from gpuplan.types.value import Json, JsonObject
@@ -37,7 +37,7 @@ _CAPABILITIES = frozenset(
 _REALTIME = re.compile(r"RTM(IN|AX)([+-]\d+)?")
 
 
-class HealthcheckSection(Stated):
+class HealthcheckSection(Section):
     """The engine's own health check; what is not stated comes from the image."""
 
     test: tuple[str, ...] | str | None = Stating(
@@ -57,7 +57,7 @@ class HealthcheckSection(Stated):
         return self
 
 
-class LoggingSection(Stated):
+class LoggingSection(Section):
     """Where the engine puts the container's output."""
 
     driver: str | None = Stating(default=None, description="json-file, local, journald, …; the engine's if not stated")

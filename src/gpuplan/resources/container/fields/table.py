@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 from pydantic import Field as Stating
 from pydantic import StringConstraints, create_model
 
-from gpuplan.planfile.stated import Bytes, Natural, Seconds, Stated, Whole
+from gpuplan.planfile.scalars import Bytes, Natural, Seconds, Section, Whole
 from gpuplan.resources.container.fields import limits, mounts, networking, process
 from gpuplan.resources.container.fields.field import Field, Flag, Number, Size, Text, TextMap, Texts, TextSet, Unstated
 from gpuplan.resources.container.fields.field import entry as field
@@ -229,7 +229,7 @@ def _engine_options() -> Any:
     """The part of the plan file's schema that states these fields."""
     types = get_type_hints(ContainerFields, include_extras=True)
     stated: dict[str, Any] = {name: _stated(FIELDS[name], types[name]) for name in FIELDS}
-    return create_model("EngineOptions", __base__=Stated, **stated)
+    return create_model("EngineOptions", __base__=Section, **stated)
 
 
 def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
@@ -246,6 +246,6 @@ def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
 
 
 if TYPE_CHECKING:
-    EngineOptions = Stated
+    EngineOptions = Section
 else:
     EngineOptions = _engine_options()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.resources.model.read import ModelServer
 from gpuplan.resources.model.spec import ModelSpec
+from gpuplan.types.address import Address
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
@@ -153,8 +154,8 @@ def _not_listed(step: Step, spec: ModelSpec, log: Sequence[str]) -> Diagnostic:
     return Diagnostic(
         "The Triton server does not find the model's files",
         f"{spec.model} is in the repository on the node, but {spec.container} does not list it{_logged(log)}.",
-        f"Its mount may be of a deleted directory. Remove the container (docker rm -f {spec.container}), then run "
-        "gpuplan apply again.",
+        "Its mount may be of a deleted directory. Replace the container: gpuplan apply --replace "
+        f"'{Address(step.address.node, 'container', spec.container)}'",
         address=str(step.address),
     )
 

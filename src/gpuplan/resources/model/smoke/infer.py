@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpuplan.resources.model.smoke.request import InferRequest, SharedMemoryLayout
 from gpuplan.resources.model.smoke.response import InferResponse, OutputTensor
@@ -48,24 +48,8 @@ class RegisteredRegion:
     layout: SharedMemoryLayout
 
 
-class InferenceConnection(Protocol):
-    """One connection to a server; not shared between threads."""
-
-    def infer(self, request: InferRequest, version: int, region: RegisteredRegion | None) -> tuple[InferResponse, ...]:
-        """The response to one request, or all responses of a decoupled model.
-
-        Raises:
-            InferenceFailed: the server refuses or fails, or does not respond in time.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the connection, in the thread that opened it."""
-        ...
-
-
 class HttpInference:
-    """Inference over HTTP, to `address` (host:port)."""
+    """One connection over HTTP to `address` (host:port); not shared between threads."""
 
     def __init__(self, address: str, timeout: float) -> None:
         from geventhttpclient.response import HTTPParseError
@@ -105,13 +89,13 @@ class HttpInference:
         return (outputs,)
 
     def close(self) -> None:
-        """See InferenceConnection.close."""
+        """Close the connection, in the thread that opened it."""
         self._client.close()
         release_thread()
 
 
 class GrpcInference:
-    """Inference over gRPC, to `address` (host:port). `gpuplan[grpc]` must be installed."""
+    """One connection over gRPC to `address` (host:port). `gpuplan[grpc]` must be installed."""
 
     def __init__(self, address: str, timeout: float) -> None:
         from tritonclient.grpc import InferenceServerClient
@@ -143,7 +127,7 @@ class GrpcInference:
         return (_grpc_response(result, region),)
 
     def close(self) -> None:
-        """See InferenceConnection.close."""
+        """Close the connection."""
         self._client.close()
 
     def _stream(self, request: InferRequest, version: int) -> tuple[InferResponse, ...]:
@@ -192,6 +176,9 @@ class GrpcInference:
         if status.endswith("DEADLINE_EXCEEDED"):
             return InferenceFailed(f"no response within {self._timeout:g} s", timed_out=True)
         return InferenceFailed(f"connection failed: {message}" if status.endswith("UNAVAILABLE") else message)
+
+
+InferenceConnection = HttpInference | GrpcInference
 
 
 def grpc_address(engine: docker.APIClient, container: str) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.model.smoke.infer import (
     CONNECT_TIMEOUT,
+    GrpcInference,
     HttpInference,
     InferenceConnection,
     InferenceFailed,
@@ -30,7 +31,7 @@ from gpuplan.resources.model.smoke.request import (
 )
 from gpuplan.resources.model.smoke.response import InferResponse, response_errors
 from gpuplan.resources.model.smoke.shared_memory import ContainerShell, Region, cuda_region, system_region
-from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, MAX_FILE, SmokeSpec, has_grpc
+from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, SmokeSpec, has_grpc, read_limited
 from gpuplan.resources.model.smoke.tensors import ReadFile, format_shape, signature_of
 from gpuplan.triton.client import forwarded
 from gpuplan.types.address import Address
@@ -146,10 +147,33 @@ def send_burst(
     """
     result, lock = BurstResult(), threading.Lock()
 
+    def take() -> bool:
+        with lock:
+            result.sent += (more := not result.stopped and result.sent < burst.count)
+        return more
+
+    def send(connection: InferenceConnection) -> None:
+        started = time.monotonic()
+        try:
+            responses = connection.infer(burst.request, burst.version, burst.region)
+        except InferenceFailed as error:
+            with lock:
+                result.errors[str(error)] += 1
+                result.stopped |= error.timed_out
+            return
+        seconds = time.monotonic() - started
+        wrong = dict.fromkeys(error for response in responses for error in check(response))
+        with lock:
+            result.last = responses[-1] if responses else result.last
+            if wrong:
+                result.errors["; ".join(wrong)] += 1
+            else:
+                result.latencies.append(seconds)
+
     def work() -> None:
         with closing(connect()) as connection:
-            while _take(result, burst.count, lock):
-                _send_one(result, lock, connection, burst, check)
+            while take():
+                send(connection)
 
     workers = min(burst.concurrency, burst.count)
     started = time.monotonic()
@@ -158,40 +182,6 @@ def send_burst(
             future.result()
     result.seconds = time.monotonic() - started
     return result
-
-
-def _take(result: BurstResult, count: int, lock: threading.Lock) -> bool:
-    """Whether to send another request; if so, count it."""
-    with lock:
-        if result.stopped or result.sent >= count:
-            return False
-        result.sent += 1
-        return True
-
-
-def _send_one(
-    result: BurstResult,
-    lock: threading.Lock,
-    connection: InferenceConnection,
-    burst: RequestBurst,
-    check: Callable[[InferResponse], Sequence[str]],
-) -> None:
-    started = time.monotonic()
-    try:
-        responses = connection.infer(burst.request, burst.version, burst.region)
-    except InferenceFailed as error:
-        with lock:
-            result.errors[str(error)] += 1
-            result.stopped |= error.timed_out
-        return
-    seconds = time.monotonic() - started
-    wrong = dict.fromkeys(error for response in responses for error in check(response))
-    with lock:
-        result.last = responses[-1] if responses else result.last
-        if wrong:
-            result.errors["; ".join(wrong)] += 1
-        else:
-            result.latencies.append(seconds)
 
 
 @dataclass(frozen=True)
@@ -314,8 +304,6 @@ def _connector(
     if not has_grpc():
         detail = f"The smoke test of {address.name} uses gRPC, but its library is not installed on this machine."
         raise Problem(Diagnostic("gRPC is not installed", detail, INSTALL_GRPC, address=str(address)))
-    from gpuplan.resources.model.smoke.infer import GrpcInference
-
     server = grpc_address(target.context.docker(), target.container)
     if server is None:
         detail = f"The smoke test of {address.name} uses gRPC, but {target.name} publishes no gRPC port."
@@ -327,8 +315,4 @@ def _connector(
 
 def _read_source(context: ApplyContext, path: str) -> bytes:
     with context.source(path) as file:
-        content = file.read(MAX_FILE + 1)
-    if len(content) > MAX_FILE:
-        detail = f"{path} is larger than {MAX_FILE >> 20} MiB."
-        raise Problem(Diagnostic("A file of the smoke section is too large", detail, "Use a smaller file."))
-    return content
+        return read_limited(file, path)

@@ -38,14 +38,14 @@ def _run(
     results: list[SmokeResult] = []
     unreadable: dict[Diagnostic, None] = {}
     for address, (desired, spec) in models.items():
-        target = _target(context, observed, address)
-        if isinstance(target, ProbeError):
-            unreadable[_unreadable(address, target)] = None
-            continue
+        name, _, model = address.name.partition("/")
         try:
-            if target is None:
-                raise Problem(_not_running(address))
-            versions = model_spec(desired.spec).versions or _ready_versions(observed, target, address)
+            container, server = _server(context, observed, address)
+            if isinstance(server, ProbeError):
+                unreadable[_unreadable(address, server)] = None
+                continue
+            target = SmokeTarget(context, container, name, server.address)
+            versions = model_spec(desired.spec).versions or server.ready(model) or (1,)
             results.extend(run_smoke(target, address, versions, spec, load))
         except ConnectionLost:
             raise
@@ -54,28 +54,17 @@ def _run(
     return NodeSmokeResults(context.node, tuple(results), tuple(unreadable))
 
 
-def _target(context: ApplyContext, observed: ObservedModels, address: Address) -> SmokeTarget | ProbeError | None:
-    """The server of a model; None if its container is not running."""
+def _server(context: ApplyContext, observed: ObservedModels, address: Address) -> tuple[str, ModelServer | ProbeError]:
+    """The id of a model's container and the server in it; raises Problem if the container is not running."""
     if isinstance(observed.containers, ProbeError):
-        return observed.containers
-    name = address.name.partition("/")[0]
-    container = observed.container(context.plan, name)
+        return "", observed.containers
+    container = observed.container(context.plan, address.name.partition("/")[0])
     if container is None or not container.busy:
-        return None
+        raise Problem(_not_running(address))
     if isinstance(observed.servers, ProbeError):
-        return observed.servers
-    server = observed.servers.get(container.id, ProbeError("absent", "no Triton server was found in the container"))
-    if isinstance(server, ProbeError):
-        return server
-    return SmokeTarget(context, container.id, name, server.address)
-
-
-def _ready_versions(observed: ObservedModels, target: SmokeTarget, address: Address) -> tuple[int, ...]:
-    """The versions that are READY, of a model whose versions the plan file does not state; version 1 if none is."""
-    servers = {} if isinstance(observed.servers, ProbeError) else observed.servers
-    server = servers.get(target.container)
-    ready = server.ready(address.name.partition("/")[2]) if isinstance(server, ModelServer) else ()
-    return ready or (1,)
+        return container.id, observed.servers
+    absent = ProbeError("absent", "no Triton server was found in the container")
+    return container.id, observed.servers.get(container.id, absent)
 
 
 def _unreadable(address: Address, error: ProbeError) -> Diagnostic:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
@@ -33,19 +33,6 @@ END_TIMEOUT = 30.0
 HANDLE_BYTES = 64
 """Size of CUipcMemHandle (cuda.h)."""
 _NAME = re.compile(r"^gpuplan-smoke-[0-9a-f]{16}$")
-
-
-class Region(Protocol):
-    """A region that the server has mapped."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the server knows it."""
-        ...
-
-    def read(self) -> bytes:
-        """Its content now; raises Problem if it cannot be read."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,7 @@ class SharedFile:
         return f"{DIRECTORY}/{self.name}"
 
     def read(self) -> bytes:
-        """See Region.read."""
+        """Its content now; raises Problem if it cannot be read."""
         return self.shell.run(["head", "-c", str(self.size), self.path])
 
 
@@ -195,7 +182,7 @@ class CudaRegion:
     client: InferenceServerClient
 
     def read(self) -> bytes:
-        """See Region.read. The server unmaps it first: memory must not be freed while another process maps it."""
+        """Its content now; raises Problem. The server unmaps it before it is freed, as CUDA demands."""
         self.unregister()
         self.program.end()
         return self.file.read()
@@ -206,6 +193,10 @@ class CudaRegion:
 
         with suppress(InferenceServerException, OSError):  # a server that crashed has unmapped it
             self.client.unregister_cuda_shared_memory(self.name)
+
+
+Region = SharedFile | CudaRegion
+"""A region that the server has mapped under its `name`."""
 
 
 class _CudaProgram:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from math import prod
 from typing import TYPE_CHECKING
 
+from gpuplan.resources.snapshot.raw import mapping, mappings, sequence
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.value import Json, JsonObject
 
@@ -150,7 +151,7 @@ def signature_of(config: JsonObject) -> ModelSignature:
         outputs=outputs,
         max_batch=max_batch if isinstance(max_batch, int) and max_batch > 0 else 0,
         sequence=_sequence(config),
-        decoupled=_mapping(config.get("model_transaction_policy")).get("decoupled") is True,
+        decoupled=mapping(config.get("model_transaction_policy")).get("decoupled") is True,
         unsupported=(*unsupported_inputs, *unsupported_outputs),
     )
 
@@ -280,13 +281,13 @@ def _abbreviate(value: Json) -> str:
 def _tensors(config: JsonObject, section: str) -> tuple[Mapping[str, TensorSpec], tuple[str, ...]]:
     tensors: dict[str, TensorSpec] = {}
     unsupported: list[str] = []
-    for stated in _objects(config.get(section)):
+    for stated in mappings(config.get(section)):
         name, type_name = str(stated.get("name", "")), str(stated.get("data_type", "")).removeprefix("TYPE_")
         datatype = DATATYPES.get("BYTES" if type_name == "STRING" else type_name)
         if datatype is None:
             unsupported.append(name)
         else:
-            dims = tuple(dim for dim in _list(stated.get("dims")) if isinstance(dim, int))
+            dims = tuple(dim for dim in sequence(stated.get("dims")) if isinstance(dim, int))
             tensors[name] = TensorSpec(name, datatype, dims, stated.get("optional") is True)
     return tensors, tuple(unsupported)
 
@@ -294,23 +295,11 @@ def _tensors(config: JsonObject, section: str) -> tuple[Mapping[str, TensorSpec]
 def _sequence(config: JsonObject) -> str:
     if "sequence_batching" not in config:
         return ""
-    for control_input in _objects(_mapping(config["sequence_batching"]).get("control_input")):
-        for control in _objects(control_input.get("control")):
+    for control_input in mappings(mapping(config["sequence_batching"]).get("control_input")):
+        for control in mappings(control_input.get("control")):
             if control.get("kind") == "CONTROL_SEQUENCE_CORRID" and control.get("data_type") == "TYPE_STRING":
                 return "text"
     return "number"
-
-
-def _mapping(value: Json) -> JsonObject:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(value: Json) -> Iterator[JsonObject]:
-    return (item for item in _list(value) if isinstance(item, Mapping))
-
-
-def _list(value: Json) -> tuple[Json, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else ()
 
 
 def _list_shape(value: Json) -> Shape:
