@@ -62,7 +62,7 @@ def test_a_board_is_told_apart_by_name_id_and_enum(board: Board) -> None:
 
 def test_boards_are_found_by_every_name() -> None:
     for board in BOARDS:
-        for name in (board.catalog_name, board.product_name, *board.also):
+        for name in (board.catalog_name, board.product_name, *board.aliases):
             assert find_board(name) is board
             assert find_board(name.upper()) is board
 

@@ -1,4 +1,4 @@
-"""Names of MIG devices, taken apart: ``[Nc.]Ng.Mgb[+attribute,…|-attribute,…]``."""
+"""Names of MIG devices (``[Nc.]Ng.Mgb[+attribute,…|-attribute,…]``) and of profiles in a plan file (also ``2g+me``)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class MigDeviceName:
     """A name as NVIDIA's tools write it (MIG User Guide, “MIG device names”; go-nvlib, pkg/nvlib/device)."""
 
     compute: int
-    """Compute slices of the compute instance; as many as `slices` where the name does not say."""
+    """Compute slices of the compute instance; as many as `slices` if the name does not state it."""
     slices: int
     """Compute slices of the GPU instance."""
     gigabytes: int
-    """A rounded figure for people: memory is what the node reports, never this."""
+    """Rounded: for the memory size use what the node reports."""
     attributes: tuple[str, ...] = ()
     """As written with their signs: ``+me``, ``+me.all``, ``+gfx``, ``-me``."""
 
     @property
     def whole(self) -> bool:
-        """The compute instance takes all of the GPU instance."""
+        """The compute instance fills the GPU instance."""
         return self.compute == self.slices
 
     @property
@@ -39,10 +39,10 @@ class MigDeviceName:
 
 
 def parse_device_name(text: str) -> MigDeviceName:
-    """Take a name apart.
+    """Parse a name.
 
     Raises:
-        ValueError: it is none; says why, as a sentence that goes on after the name.
+        ValueError: not a name; the message is the rest of a sentence that begins with the name.
     """
     found = _FORM.match(text)
     if found is None:
@@ -58,7 +58,7 @@ def _attributes(sign: str | None, text: str | None) -> tuple[str, ...]:
     if sign is None or text is None:
         return ()
     if "+" in text or "-" in text:
-        raise ValueError("has + and - attributes, or several signs; all of them stand behind one sign, with commas")
+        raise ValueError("has + and - attributes, or several signs; write all of them behind one sign, with commas")
     names = text.split(",")
     if not all(_ATTRIBUTE.match(name) for name in names):
         raise ValueError("has an attribute that is not a word of letters, digits and dots")
@@ -66,8 +66,6 @@ def _attributes(sign: str | None, text: str | None) -> tuple[str, ...]:
         raise ValueError("names an attribute twice")
     return tuple(f"{sign}{name}" for name in names)
 
-
-# How a plan file names a MIG profile: by NVIDIA's name, ``2c.3g.40gb``, or by slices alone, ``1g``, ``2g+me``.
 
 COMPUTE_SIZES = (1, 2, 3, 4, 6, 7, 8)
 """Slices that a compute instance can have (nvml.h, NVML_COMPUTE_INSTANCE_PROFILE_*)."""
@@ -79,20 +77,20 @@ _SIZE = re.compile(
 
 @dataclass(frozen=True)
 class ProfileName:
-    """The parts of one name."""
+    """A MIG profile as a plan file writes it: NVIDIA's name, ``2c.3g.40gb``, or slices alone, ``1g``, ``2g+me``."""
 
     slices: int
     """Compute slices of the GPU instance."""
     compute: int | None = None
-    """Compute slices of the compute instance, where it does not fill the GPU instance."""
+    """Compute slices of the compute instance, if it does not fill the GPU instance."""
     instance: str = ""
-    """NVIDIA's name of the GPU instance profile; empty where it is named by its slices alone."""
+    """NVIDIA's name of the GPU instance profile; empty if the name has only its slices."""
     suffix: str = ""
     """``+me``, ``+me.all``, ``+gfx``, ``-me``, or nothing."""
 
 
 def parse_profile(text: str) -> ProfileName | None:
-    """The parts of a name; None where it is none."""
+    """The parts of a profile name in a plan file; None if it is not one."""
     if match := _SIZE.match(text):
         compute, slices = int(match[1] or match[2]), int(match[2])
         if compute > slices:

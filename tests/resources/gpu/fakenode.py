@@ -1,4 +1,4 @@
-"""A node with GPUs that obeys NVML's rules for MIG in a few lines: makes snapshots, does the agent's operations."""
+"""A fake node whose GPUs follow NVML's rules for MIG: it gives snapshots and does the agent's operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTAINER_KEYS = {"id", "name", "plan", "devices", "every", "running"}
 
 
 def checked(stated: Mapping[str, Any], known: set[str]) -> Mapping[str, Any]:
-    """The same, unless it has a key that nobody reads."""
+    """The same, unless it has an unknown key."""
     assert set(stated) <= known, f"unknown keys {sorted(set(stated) - known)}"
     return stated
 
@@ -263,28 +263,28 @@ class Node:
         self.said.append(text)
 
     def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
-        raise NotImplementedError("the gpu room brings no content")
+        raise NotImplementedError("the GPU kind brings no content")
 
     def progress(self, text: str, done: int, total: int) -> None:
-        raise NotImplementedError("the gpu room brings no content")
+        raise NotImplementedError("the GPU kind brings no content")
 
     def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
-        raise NotImplementedError("the gpu room brings no content")
+        raise NotImplementedError("the GPU kind brings no content")
 
     def source(self, path: str) -> AbstractContextManager[BinaryIO]:
-        raise NotImplementedError("the gpu room has no sources")
+        raise NotImplementedError("the GPU kind has no sources")
 
     def docker(self) -> Any:
-        raise NotImplementedError("the gpu room makes no containers")
+        raise NotImplementedError("the GPU kind makes no containers")
 
     def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[str]:
-        raise NotImplementedError("the gpu room talks to no server")
+        raise NotImplementedError("the GPU kind talks to no server")
 
     def secret(self, reference: str) -> str:
-        raise NotImplementedError("the gpu room has no secrets")
+        raise NotImplementedError("the GPU kind has no secrets")
 
     def seal(self, *texts: str) -> str:
-        raise NotImplementedError("the gpu room has no secrets")
+        raise NotImplementedError("the GPU kind has no secrets")
 
 
 def _instance(board: Board, id_: int, stated: Mapping[str, Any]) -> dict[str, Any]:

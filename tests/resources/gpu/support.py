@@ -1,4 +1,4 @@
-"""Cases as data: what is wanted, what stands, what is remembered → what the room must say of it."""
+"""Shared by the tests of GPUs: case files, comparing, and applying all steps to a fake node."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Case:
     expect: Mapping[str, Any]
 
     def compare(self) -> Comparison:
-        """What the room says now."""
+        """Compare now."""
         return diff(self.desired, read(self.node.look()), DiffContext("n", "prod", self.record))
 
 
@@ -103,7 +103,7 @@ def run(node: Node, desired: tuple[Desired, ...], record: Record) -> Record:
 
 
 def load(path: Path) -> Case:
-    """Read a case; a key that nobody reads is an error."""
+    """Read a case; an unknown key is an error."""
     stated = checked(yaml.safe_load(path.read_text(encoding="utf-8")), KEYS)
     node = Node(stated.get("gpus", []), stated.get("containers", []))
     node.probe_error = stated.get("probe_error")

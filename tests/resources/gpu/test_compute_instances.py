@@ -1,4 +1,4 @@
-"""Compute instances: made with their slice, made anew inside it, each known by its number."""
+"""Compute instances: created with their slice, re-created inside it, each with its number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def live(node: Node) -> dict[str, int]:
     return {one["uuid"]: one["slices"] for one in node.gpus[0]["instances"][0]["compute_instances"]}
 
 
-def test_each_is_bound_to_the_device_of_its_size() -> None:
+def test_each_compute_instance_is_bound_to_the_device_of_its_size() -> None:
     node = Node([A100])
     record = run(node, cut("1c", "2c"), Record("prod"))
     parts = bound(node, cut("1c", "2c"), record)
@@ -51,7 +51,7 @@ def test_another_order_in_the_plan_file_changes_nothing_on_the_node() -> None:
     assert node.done == []
 
 
-def test_only_what_differs_is_made_anew_and_the_slice_stays() -> None:
+def test_only_what_differs_is_re_created_and_the_slice_stays() -> None:
     node = Node([A100])
     record = run(node, cut("1c", "2c"), Record("prod"))
     (before,) = [uuid for uuid, size in live(node).items() if size == 1]
@@ -65,7 +65,7 @@ def test_only_what_differs_is_made_anew_and_the_slice_stays() -> None:
     assert changes(node, cut(), record) == ()
 
 
-def test_a_run_that_is_cut_off_between_two_acts_is_finished_by_the_next() -> None:
+def test_an_interrupted_apply_is_finished_by_the_next() -> None:
     node = Node([A100])
     record = run(node, cut("1c", "2c"), Record("prod"))
 
@@ -82,7 +82,7 @@ def test_a_run_that_is_cut_off_between_two_acts_is_finished_by_the_next() -> Non
     assert changes(node, cut("1c", "1c", "1c"), record) == ()
 
 
-def test_a_process_that_came_since_keeps_its_compute_instance() -> None:
+def test_a_new_process_keeps_its_compute_instance() -> None:
     node = Node([A100])
     record = run(node, cut("1c", "2c"), Record("prod"))
     (large,) = [one["id"] for one in node.gpus[0]["instances"][0]["compute_instances"] if one["slices"] == 2]
@@ -96,8 +96,8 @@ def test_a_process_that_came_since_keeps_its_compute_instance() -> None:
     assert sorted(live(node).values()) == [1, 2]
 
 
-def test_inside_an_adopted_slice_they_are_known_and_not_ours() -> None:
-    """A slice that somebody else made stays his; what is made inside it can be looked up by its number."""
+def test_an_adopted_slice_stays_unmanaged() -> None:
+    """An adopted slice stays unmanaged; the compute instances made inside it keep their numbers."""
     node = Node([{**A100, "instances": [{"profile": "3g.40gb", "start": 0, "bare": True}]}])
     record = run(node, cut("1c", "2c"), Record("prod"))
     assert record.remembered[address("g/b")]["adopted"] is True

@@ -1,4 +1,4 @@
-"""A GPU as the section that leaves it as it is: its name, its slices, its settings, and what a plan file cannot say."""
+"""A GPU as the section that leaves it as it is: its name, slices and settings, and what is omitted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuplan.resources.gpu.describe import describe
-from gpuplan.resources.gpu.observed import ComputeInstance, GpuInstance, MigProfile, ObservedGpu, PowerLimits
+from gpuplan.resources.gpu.observed import ComputeInstance, GpuInstance, MigProfile, ObservedGpu, PowerLimitRange
 from gpuplan.types.snapshot import ProbeError
 
 PROFILES = (
@@ -37,7 +37,7 @@ SMALL = GpuInstance(7, 20, "1g.10gb+me", 0, 1, (ComputeInstance(0, 1, "MIG-s"),)
         ("", "gpu-0"),
     ],
 )
-def test_its_name_is_that_of_its_model(product: str, name: str) -> None:
+def test_its_name_is_that_of_its_board(product: str, name: str) -> None:
     assert describe(replace(WHOLE, name=product)).name == name
 
 
@@ -58,7 +58,7 @@ def test_several_compute_instances_are_parts() -> None:
     assert found.devices == {"GPU-a": "", "MIG-x": "3g-4/0", "MIG-y": "3g-4/1"}
 
 
-def test_a_slice_without_a_compute_instance_is_told() -> None:
+def test_a_slice_without_a_compute_instance_is_omitted() -> None:
     found = describe(replace(CUT, instances=(replace(HALF, compute_instances=()), SMALL)))
     assert list(found.section["mig"]) == ["1g-me-0"]
     assert found.omitted == ("the slice 3g.40gb at 4 has no compute instance",)
@@ -71,14 +71,14 @@ def test_a_slice_without_a_compute_instance_is_told() -> None:
         (replace(CUT, instances=ProbeError("timeout", "too slow")), "cannot read its slices: too slow"),
     ],
 )
-def test_what_is_not_certain_is_not_said(gpu: ObservedGpu, omitted: str) -> None:
+def test_what_is_uncertain_is_omitted(gpu: ObservedGpu, omitted: str) -> None:
     found = describe(gpu)
     assert "mig" not in found.section
     assert found.omitted == (omitted,)
 
 
-def test_settings_that_such_a_gpu_has_anyway_are_not_said() -> None:
-    limits = PowerLimits(400_000, 100_000, 400_000)
+def test_usual_settings_are_omitted() -> None:
+    limits = PowerLimitRange(400_000, 100_000, 400_000)
     usual = {"persistence_mode": False, "power_limit_mw": 400_000, "compute_mode": "default"}
     plain = describe(replace(WHOLE, power_limits=limits, settings=usual))
     assert plain.section == {"select": {"index": 0}, "mig": "disabled"}
@@ -90,5 +90,5 @@ def test_settings_that_such_a_gpu_has_anyway_are_not_said() -> None:
     }  # fmt: skip
 
 
-def test_a_gpu_without_mig_says_nothing_of_it() -> None:
+def test_mig_is_omitted_for_a_gpu_without_it() -> None:
     assert describe(replace(WHOLE, mig_supported=False, profiles=())).section == {"select": {"index": 0}}

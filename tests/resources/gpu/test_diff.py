@@ -1,4 +1,4 @@
-"""Every case file: the room says exactly what the file expects, and says it twice."""
+"""Every case file (desired, observed, record → comparison): exactly what the file expects, and the same twice."""
 
 from __future__ import annotations
 

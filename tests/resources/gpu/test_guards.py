@@ -1,4 +1,4 @@
-"""Each guard: refused without it, done with it, and not lifted by the name of another."""
+"""Each guard: refused without --allow, done with it, and not lifted by the name of another."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CUT = {"a100-0": {"select": {"index": 0}, "mig": {"a": "4g.40gb"}}}
 
 
 def idle_in(devices: list[str]) -> list[dict[str, Any]]:
-    """A stranger's container that was given devices and runs nothing on them."""
+    """An unmanaged container that has devices and is idle."""
     return [{"id": "eeee", "name": "notebook", "devices": devices}]
 
 
 MADE_BEFORE = Record(
     "prod", run="r1", remembered={address("a100-0/x"): {"gpu": "GPU-0", "profile": "7g.80gb", "start": 0, "size": 8}}
 )
-"""This plan file made the slice that stands."""
+"""This plan file made the existing slice."""
 
 
 CASES: dict[str, tuple[Node, Any, bool, str]] = {
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Node, Any, bool, str]] = {
         "must be reset and is held by kernel module nvidia_drm",
     ),
 }  # fmt: skip
-"""Guard → node, wish, whether this plan file made what stands, and the words that name who is in the way."""
+"""Guard → node, desired GPUs, whether this plan file made the existing slice, and the text that names the user."""
 
 
 def compared(node: Node, wanted: Any, record: Record) -> NodeChanges:
@@ -71,7 +71,7 @@ def test_refused_without_done_with_and_no_other_name_lifts_it(guard: str) -> Non
     assert [each["profile"] for each in node.gpus[0]["instances"]] == ["4g.40gb"]
 
 
-def test_a_reboot_is_refused_and_once_it_is_allowed_the_mode_pends_until_then() -> None:
+def test_a_reboot_is_refused_and_if_it_is_allowed_the_mode_pends_until_then() -> None:
     node = Node([{**A100, "current": False, "virtualization": "passthrough"}])
     change_set = compared(node, CUT, Record("prod"))
     (refusal,) = node_refusals(change_set, [each for each in GUARDS if each != "gpu-reboot"])
@@ -89,7 +89,7 @@ def test_a_reboot_is_refused_and_once_it_is_allowed_the_mode_pends_until_then() 
     assert [each["profile"] for each in node.gpus[0]["instances"]] == ["4g.40gb"]
 
 
-def test_a_guard_that_is_lifted_kills_nobody() -> None:
+def test_a_lifted_guard_kills_no_process() -> None:
     node = Node([{**A100, "current": False, "processes": [{"name": "python", "pid": 7}]}])
     (change,) = compared(node, CUT, Record("prod")).changes
     with pytest.raises(Problem, match=r"process python \(pid 7\) uses the GPU GPU-0"):

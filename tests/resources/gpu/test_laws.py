@@ -1,4 +1,4 @@
-"""Laws of the gpu room, on every board: applied means in sync, busy means left alone, unread means unchanged."""
+"""Laws of GPUs on every board: applied means in sync, busy means protected by a guard, unreadable means unchanged."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def stories(draw: st.DrawFn) -> tuple[str, list[Any], list[tuple[str, int]], boo
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
-    """Names of GPUs and slices that are renamed, exchanged or dropped end as wanted, and nothing of ours is left."""
+def test_names_may_move_between_gpus(data: st.DataObject) -> None:
+    """Names of GPUs and slices that are renamed, exchanged or dropped converge, and no managed slice is left."""
     board = data.draw(st.sampled_from(["A100-SXM4-80GB", "A30"]))
     node, record = Node([{"board": board}, {"board": board}]), Record("prod")
     small, large = ("1g.10gb", "3g.40gb") if board != "A30" else ("1g.6gb", "2g.12gb")
@@ -89,7 +89,7 @@ def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[
 
 @given(stories(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_nothing_of_a_stranger_goes_without_a_guard(
+def test_nothing_busy_is_destroyed_without_a_guard(
     story: tuple[str, list[Any], list[tuple[str, int]], bool], data: st.DataObject
 ) -> None:
     board, sections, _, _ = story

@@ -1,4 +1,4 @@
-"""However an idle container asked for a slice, it counts as a user of that slice and of no other."""
+"""However an idle container requested a slice, it counts as a user of that slice and of no other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def looked(host_config: dict[str, Any], config: dict[str, Any]) -> Snapshot:
-    """Two halves on the second GPU, and an idle stranger who asked for devices so."""
+    """Two halves on the second GPU, and an idle unmanaged container with this request."""
     halves = [{"profile": "3g.40gb", "start": 0, "mig": "MIG-a"}, {"profile": "3g.40gb", "start": 4, "mig": "MIG-b"}]
     node = Node(
         [{"board": "A100-SXM4-80GB", "uuid": f"GPU-{number}", "instances": number * halves} for number in (0, 1)]
@@ -53,7 +53,7 @@ def looked(host_config: dict[str, Any], config: dict[str, Any]) -> Snapshot:
 
 
 def busy(host_config: dict[str, Any], config: dict[str, Any]) -> list[str]:
-    """Slices that are in the way since somebody uses them."""
+    """Slices that a guard protects since they are in use."""
     found = diff(desired_gpus(CUT), read(looked(host_config, config)), DiffContext("n", "prod", Record("prod")))
     return [each.address.name for each in found.unmanaged if each.guard == "busy-slice"]
 
@@ -68,16 +68,16 @@ def test_all_slices(way: str) -> None:
     assert busy(*ALL[way]) == ["a100-0/3g.40gb@0", "a100-0/3g.40gb@4"]
 
 
-def test_the_first_gpus_by_their_number() -> None:
+def test_a_count_means_the_first_gpus() -> None:
     node = Node([{"board": "H100-SXM5-80GB", "current": False}])
-    wanted = desired_gpus({"h100-0": {"select": {"index": 0}, "mig": {"a": "7g.80gb"}}})
+    desired = desired_gpus({"h100-0": {"select": {"index": 0}, "mig": {"a": "7g.80gb"}}})
     stranger = {"Id": "e" * 64, "Name": "/notebook", "State": {"Running": True}, "Config": {}}
     guards = []
     for count in (0, 1):
         seen, asks = node.look(), ids(Count=count) if count else {}
         engine = Probe({"info": {}, "containers": [{**stranger, "HostConfig": asks}]})
         observed = read(replace(seen, probes={**seen.probes, "docker": engine}))
-        found = diff(wanted, observed, DiffContext("n", "prod", Record("prod")))
+        found = diff(desired, observed, DiffContext("n", "prod", Record("prod")))
         guards.append([each.guard for each in found.unmanaged])
     assert guards == [[], ["busy-gpu"]]
 
@@ -87,8 +87,8 @@ def test_no_request_is_none() -> None:
 
 
 @pytest.mark.parametrize("labels", [{"gpuplan.plan": "prod"}, {"gpuplan.plan": "prod", "gpuplan.name": "web"}])
-def test_a_container_that_only_has_our_labels_is_a_stranger(labels: dict[str, str]) -> None:
-    """One label is nobody's of ours; both may be those of an image that somebody made of one of ours."""
+def test_a_container_that_only_has_our_labels_is_unmanaged(labels: dict[str, str]) -> None:
+    """One label is not enough; both may be those of an image that was committed from a managed container."""
     host_config, config = WAYS[next(iter(WAYS))]
     seen = looked(host_config, {**config, "Labels": labels})
     told = {**mapping(seen.probe("docker").value), "images": [{"Id": "sha256:1", "Config": {"Labels": labels}}]}

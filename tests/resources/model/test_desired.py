@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.planfile.load import load_plan
-from gpuplan.planfile.sources.remote import laid_over
+from gpuplan.planfile.sources.repositories import laid_over
 from gpuplan.resources.model.desired import desired_models
 from gpuplan.resources.model.spec import (
     InstanceGroup,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpuplan.planfile.schema import Container
-from gpuplan.planfile.sources.archive import Held, look_into
+from gpuplan.planfile.schema import ContainerSection
+from gpuplan.planfile.sources.archive import ArchivedImage, read_archive
 from gpuplan.resources.container.fields.field import Report
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage
 from gpuplan.resources.container.resolve import DesiredContainer
@@ -186,7 +186,7 @@ _IMAGE = re.compile(
 _HOW_TO_SAVE = "Write it with docker save -o FILE NAME:TAG."
 
 
-def image_of(stated: Container, plan_file: str, fault: Report) -> str:
+def image_of(stated: ContainerSection, plan_file: str, fault: Report) -> str:
     """The image by its name, as it is stated or as the archive has it; empty, and a fault, where there is none."""
     if stated.image:
         if not _IMAGE.fullmatch(stated.image):
@@ -210,7 +210,7 @@ def image_of(stated: Container, plan_file: str, fault: Report) -> str:
     return tags[0]
 
 
-def archived_image(stated: Container, image: str, plan_file: str, fault: Report) -> Archived:
+def archived_image(stated: ContainerSection, image: str, plan_file: str, fault: Report) -> Archived:
     """What the archive holds under the image's name."""
     archive = stated.archive
     held = _held(archive, plan_file, fault) if archive and image else None
@@ -225,10 +225,10 @@ def archived_image(stated: Container, image: str, plan_file: str, fault: Report)
     return Archived()
 
 
-def _held(archive: str, plan_file: str, fault: Report) -> Sequence[Held] | None:
+def _held(archive: str, plan_file: str, fault: Report) -> Sequence[ArchivedImage] | None:
     """What an archive holds; None, and a fault, where it cannot be used."""
     try:
-        return look_into(plan_file, archive)
+        return read_archive(plan_file, archive)
     except (OSError, ValueError) as wrong:
         why = wrong.strerror if isinstance(wrong, OSError) else wrong
         detail = f"{archive}: {why}."

@@ -65,7 +65,7 @@ class GpuInstance:
 
 
 @dataclass(frozen=True)
-class GpuProcess:
+class ObservedProcess:
     """One process that has a GPU, or a slice of it, open."""
 
     pid: int
@@ -80,7 +80,7 @@ class GpuProcess:
 
 
 @dataclass(frozen=True)
-class PowerLimits:
+class PowerLimitRange:
     """The power limits that a GPU accepts, in milliwatts."""
 
     default_mw: int
@@ -102,15 +102,15 @@ class ObservedGpu:
     """MIG mode after the next reset; the GPU waits for a reset if it differs from `mig_enabled`."""
     profiles: tuple[MigProfile, ...]
     instances: tuple[GpuInstance, ...] | ProbeError
-    processes: tuple[GpuProcess, ...] | ProbeError
-    holders: tuple[GpuProcess, ...] = ()
+    processes: tuple[ObservedProcess, ...] | ProbeError
+    holders: tuple[ObservedProcess, ...] = ()
     """Processes that have its device file open, computing or not: daemons, monitors. Empty without root."""
     architecture: str | None = None
     resettable: bool = True
     """False if the hypervisor around the node keeps a guest from resetting it."""
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Name (of `settings.SETTINGS`) → value in effect; without those that this GPU does not have."""
-    power_limits: PowerLimits | None = None
+    power_limits: PowerLimitRange | None = None
     ecc_pending: bool | None = None
     """ECC mode after the next reset."""
 
@@ -124,7 +124,7 @@ class ObservedGpu:
         return () if isinstance(self.instances, ProbeError) else self.instances
 
     @property
-    def known_processes(self) -> tuple[GpuProcess, ...]:
+    def known_processes(self) -> tuple[ObservedProcess, ...]:
         """Its processes; empty if they could not be read."""
         return () if isinstance(self.processes, ProbeError) else self.processes
 

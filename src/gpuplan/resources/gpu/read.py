@@ -11,14 +11,14 @@ from gpuplan.resources.gpu.observed import (
     ComputeInstance,
     GpuContainer,
     GpuInstance,
-    GpuProcess,
     MigProfile,
     ObservedGpu,
     ObservedGpus,
+    ObservedProcess,
     OtherPlans,
     OtherPlanSlice,
     Placement,
-    PowerLimits,
+    PowerLimitRange,
     UnreadableGpu,
 )
 from gpuplan.resources.gpu.settings import read_settings
@@ -97,8 +97,8 @@ def _is_resettable(virtualization: str | None, hypervisor: bool) -> bool:
     return not hypervisor if virtualization is None else virtualization not in GUEST_MODES
 
 
-def _read_power_limits(raw: JsonObject) -> PowerLimits:
-    return PowerLimits(_int(raw["default"]), _int(raw["lowest"]), _int(raw["highest"]))
+def _read_power_limits(raw: JsonObject) -> PowerLimitRange:
+    return PowerLimitRange(_int(raw["default"]), _int(raw["lowest"]), _int(raw["highest"]))
 
 
 def _read_profile(raw: JsonObject) -> MigProfile:
@@ -136,13 +136,13 @@ def _read_compute(raw: JsonObject) -> ComputeInstance:
     return ComputeInstance(_int(raw["id"]), _int(raw["slices"]), uuid)
 
 
-def _read_processes(raw: Json) -> tuple[GpuProcess, ...]:
+def _read_processes(raw: Json) -> tuple[ObservedProcess, ...]:
     return tuple(_read_process(as_object(process)) for process in as_list(raw))
 
 
-def _read_process(raw: JsonObject) -> GpuProcess:
+def _read_process(raw: JsonObject) -> ObservedProcess:
     instance, compute = raw.get("gpu_instance"), raw.get("compute_instance")
-    return GpuProcess(
+    return ObservedProcess(
         pid=_int(raw["pid"]),
         name=str(raw.get("name") or "?"),
         gpu_instance=None if instance is None else _int(instance),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gpuplan.resources.gpu.observed import GpuContainer, GpuInstance, GpuProcess, ObservedGpu, ObservedGpus
+from gpuplan.resources.gpu.observed import GpuContainer, GpuInstance, ObservedGpu, ObservedGpus, ObservedProcess
 
 HOLDING_MODULES = ("nvidia_drm",)
 """Kernel modules that hold every GPU while they are loaded, though no process shows (NVIDIA/mig-parted#181)."""
@@ -52,7 +52,7 @@ def current_users(
 
     Processes always count; an idle container does not if it is `allowed`: those that a guard was lifted for.
     """
-    processes: Iterable[GpuProcess] = gpu.known_processes
+    processes: Iterable[ObservedProcess] = gpu.known_processes
     if instance is None:
         containers = _containers_on(observed, gpu)
     else:
@@ -89,14 +89,14 @@ def unit_name(service: str) -> str:
     return service.removesuffix(".service")
 
 
-def _holder_name(observed: ObservedGpus, process: GpuProcess) -> str:
+def _holder_name(observed: ObservedGpus, process: ObservedProcess) -> str:
     if process.service and not process.container:
         program = "" if process.name == unit_name(process.service) else f"{process.name}, "
         return f"service {unit_name(process.service)} ({program}pid {process.pid})"
     return _process_name(observed, process)
 
 
-def _process_name(observed: ObservedGpus, process: GpuProcess) -> str:
+def _process_name(observed: ObservedGpus, process: ObservedProcess) -> str:
     container = observed.known_containers.get(process.container or "")
     if container is not None:
         return f"container {container.name}"
@@ -105,7 +105,7 @@ def _process_name(observed: ObservedGpus, process: GpuProcess) -> str:
     return f"process {process.name} (pid {process.pid})"
 
 
-def _processes_on(gpu: ObservedGpu, instance: GpuInstance, compute: int | None) -> list[GpuProcess]:
+def _processes_on(gpu: ObservedGpu, instance: GpuInstance, compute: int | None) -> list[ObservedProcess]:
     """A process whose instance NVML does not report may be on any slice of its GPU."""
     return [
         process
@@ -128,7 +128,7 @@ def _containers_on(observed: ObservedGpus, gpu: ObservedGpu) -> list[GpuContaine
 
 
 def _users(
-    processes: Iterable[GpuProcess], containers: Iterable[GpuContainer], observed: ObservedGpus, plan: str
+    processes: Iterable[ObservedProcess], containers: Iterable[GpuContainer], observed: ObservedGpus, plan: str
 ) -> Users:
     is_managed: dict[str, bool] = {}
     for container in containers:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
-from gpuplan.planfile.repositories import starts_itself
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.model.compare import compare_model
 from gpuplan.resources.model.leftovers import leftovers
 from gpuplan.resources.model.memory import check_capacity

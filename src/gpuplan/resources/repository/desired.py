@@ -6,9 +6,9 @@ The sources are the operator's files beside the plan file; they are read and has
 from __future__ import annotations
 
 from gpuplan.planfile.expand import containers_on
-from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.kind import Told
 from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, RepositorySpec
 from gpuplan.resources.typed import encode

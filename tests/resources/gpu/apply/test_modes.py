@@ -1,4 +1,4 @@
-"""A GPU as a whole: modes, resets, settings and services, each believed only after a second look."""
+"""Apply steps on a GPU as a whole: modes, resets, settings and services, each done only if a second look shows it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def services_of(node: Node) -> Node:
     return node
 
 
-def test_what_pends_is_reset_and_nothing_else_is_set() -> None:
+def test_a_pending_mode_only_needs_the_reset() -> None:
     node = Node([a100(pending=True), a100(uuid="GPU-other")])
     run(node, wanted(mig={"a": "3g.40gb"}), Record("prod"))
     assert operations(node) == ["gpu.reset", "mig.create"]
     assert {arguments["uuid"] for _, arguments in node.done} == {"GPU-0"}
 
 
-def test_a_reset_that_is_reported_and_did_not_happen() -> None:
+def test_a_reset_without_effect_is_a_failure() -> None:
     node = Node([a100(pending=True)])
     node.deaf.add("gpu.reset")
     with pytest.raises(Problem, match=r"did not converge.*GPU-0 was not reset.*is off and will be on"):
@@ -54,7 +54,7 @@ def test_a_reset_that_is_reported_and_did_not_happen() -> None:
     assert node.gpus[0]["instances"] == []
 
 
-def test_a_change_that_pends_is_taken_back_without_a_reset() -> None:
+def test_a_pending_change_is_cancelled_without_a_reset() -> None:
     node = Node([a100(current=True, pending=False, instances=[{"profile": "3g.40gb", "start": 0}])])
     node.gpus[0]["processes"] = [{"name": "python", "pid": 3, "instance": 1, "container": "aaaa"}]
     node.containers = [{"id": "aaaa", "name": "serving", "plan": "prod", "devices": ["MIG-1"]}]
@@ -63,14 +63,14 @@ def test_a_change_that_pends_is_taken_back_without_a_reset() -> None:
     assert (node.gpus[0]["current"], node.gpus[0]["pending"]) == (True, True)
 
 
-def test_a_holder_that_keeps_the_reset_away_is_named() -> None:
+def test_what_prevents_the_reset_is_named() -> None:
     node = Node([a100(pending=True, holders=HELD)])
     with pytest.raises(Problem, match=r"in_use\).*held by service nvidia-dcgm \(nv-hostengine, pid 900\)"):
         apply_step(the_step(node, wanted(mig={"a": "3g.40gb"}), "reset"), node)
 
 
 @pytest.mark.parametrize("board", ["A100-SXM4-80GB", "H100-SXM5-80GB"])
-def test_ecc_changes_with_a_reset_and_all_else_is_as_it_was(board: str) -> None:
+def test_ecc_changes_with_a_reset_and_everything_else_is_restored(board: str) -> None:
     power = [350000, 400000, 100000, 400000]
     node = Node([{"board": board, "current": False, "ecc": [True, True], "power": power, "persistence_mode": False}])
     stated = {"mig": {"a": "3g.40gb", "b": "2g.20gb"}, "power_limit": "350W"}
@@ -86,7 +86,7 @@ def test_ecc_changes_with_a_reset_and_all_else_is_as_it_was(board: str) -> None:
     assert (node.gpus[0]["ecc"], node.gpus[0]["current"], node.gpus[0]["instances"]) == ([True, True], False, [])
 
 
-def test_settings_are_set_one_by_one_and_left_as_found() -> None:
+def test_settings_are_applied_and_their_original_values_restored() -> None:
     power = [400000, 400000, 100000, 400000]
     node = Node([a100(persistence_mode=False, power=power, compute_mode="default")])
     stated = {"persistence_mode": True, "power_limit": "300W", "compute_mode": "prohibited"}
@@ -100,14 +100,14 @@ def test_settings_are_set_one_by_one_and_left_as_found() -> None:
     assert record.remembered == {}
 
 
-def test_a_setting_that_is_reported_and_did_not_happen() -> None:
+def test_a_setting_without_effect_is_a_failure() -> None:
     node = Node([a100(persistence_mode=False)])
     node.deaf.add("gpu.set")
     with pytest.raises(Problem, match=r"persistence_mode of GPU-0 is False, not True"):
         run(node, wanted(persistence_mode=True), Record("prod"))
 
 
-def test_exactly_those_that_ran_are_started_again() -> None:
+def test_only_services_that_ran_are_started_again() -> None:
     node = services_of(Node([a100(holders=HELD)]))
     seen: list[bool] = []
     node.before = lambda operation: seen.append(node.services["nvidia-dcgm"]) if operation == "mig.set_mode" else None
@@ -118,7 +118,7 @@ def test_exactly_those_that_ran_are_started_again() -> None:
     assert {"stopped nvidia-dcgm", "started nvidia-dcgm again"} <= set(node.said)
 
 
-def test_services_run_again_after_a_failure() -> None:
+def test_services_are_started_again_after_a_failure() -> None:
     node = services_of(Node([a100()]))
     node.deaf.add("mig.set_mode")
     with pytest.raises(Problem, match="did not converge"):
@@ -126,7 +126,7 @@ def test_services_run_again_after_a_failure() -> None:
     assert (node.services["nvidia-dcgm"], node.stopped) == (True, [])
 
 
-def test_a_service_that_does_not_stop_leaves_the_gpu_alone_and_a_second_run_goes_on() -> None:
+def test_a_service_that_does_not_stop_leaves_the_gpu_unchanged_until_the_next_apply() -> None:
     node = services_of(Node([a100()]))
     node.stubborn.add("stop nvidia-dcgm")
     desired = wanted(mig={"a": "3g.40gb"}, stop_services=STOPS)
@@ -138,7 +138,7 @@ def test_a_service_that_does_not_stop_leaves_the_gpu_alone_and_a_second_run_goes
     assert changes(node, desired, record) == ()
 
 
-def test_a_service_that_does_not_start_is_told_beside_what_failed_and_the_next_run_starts_it() -> None:
+def test_a_service_that_does_not_start_is_reported_and_the_next_apply_starts_it() -> None:
     node = services_of(Node([a100()]))
     node.stubborn.add("start nvidia-dcgm")
     desired = wanted(mig={"a": "3g.40gb"}, stop_services=STOPS)
@@ -151,7 +151,7 @@ def test_a_service_that_does_not_start_is_told_beside_what_failed_and_the_next_r
     assert changes(node, desired, record) == ()
 
 
-def test_the_next_run_starts_what_a_run_that_was_cut_off_had_stopped() -> None:
+def test_the_next_apply_starts_what_an_interrupted_apply_stopped() -> None:
     node = services_of(Node([a100()]))
     desired = wanted(mig={"a": "3g.40gb"}, stop_services=STOPS)
 
@@ -171,7 +171,7 @@ def test_the_next_run_starts_what_a_run_that_was_cut_off_had_stopped() -> None:
     assert changes(node, desired, record) == ()
 
 
-def test_services_that_were_left_stopped_are_started_though_the_gpu_is_dropped() -> None:
+def test_stopped_services_are_started_though_the_gpu_is_dropped() -> None:
     node = services_of(Node([a100()]))
     record = run(node, wanted(mig={"a": "3g.40gb"}), Record("prod"))
     node.services["nvidia-dcgm"] = False
@@ -180,7 +180,7 @@ def test_services_that_were_left_stopped_are_started_though_the_gpu_is_dropped()
     assert (node.services["nvidia-dcgm"], node.stopped) == (True, [])
 
 
-def test_each_whole_step_may_run_twice() -> None:
+def test_each_mode_step_is_idempotent() -> None:
     node = Node([a100(ecc=[True, True], persistence_mode=False)])
     (change,) = changes(node, wanted(mig={"a": "3g.40gb"}, ecc=False, persistence_mode=True), Record("prod"))
     record = Record("prod")

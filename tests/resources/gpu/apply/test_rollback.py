@@ -1,4 +1,4 @@
-"""A failure half-way: what stood before comes back where it can, and what was begun is known before it is done."""
+"""Rollback of a failed creation: destroyed slices are put back if they can, and what is created is recorded before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def stand(node: Node) -> list[tuple[str, int, list[int]]]:
     ]
 
 
-def test_what_stood_there_comes_back_with_its_compute_instances_and_is_ours_still() -> None:
+def test_destroyed_slices_are_put_back_with_their_compute_instances_and_are_ours() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(HALVES), Record("prod"))
     before = stand(node)
@@ -77,8 +77,8 @@ def test_what_stood_there_comes_back_with_its_compute_instances_and_is_ours_stil
     assert stand(node) == []
 
 
-def test_what_has_no_place_any_more_stays_away() -> None:
-    """The first new slice stands already; only the half that it leaves free comes back."""
+def test_a_destroyed_slice_without_a_free_placement_is_not_put_back() -> None:
+    """The first new slice exists already; only the half that it leaves free is put back."""
     node = Node([A100])
     record = run(node, desired_gpus(HALVES), Record("prod"))
     Refusing(node, 2)
@@ -88,7 +88,7 @@ def test_what_has_no_place_any_more_stays_away() -> None:
     assert "cannot put back 3g.40gb at 0: its place is taken by 4g.40gb at 0" in node.said
 
 
-def test_a_restoring_that_fails_too_hides_no_failure() -> None:
+def test_a_failed_rollback_does_not_hide_the_failure() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(HALVES), Record("prod"))
 
@@ -102,7 +102,7 @@ def test_a_restoring_that_fails_too_hides_no_failure() -> None:
     assert any(text.startswith("stopped putting slices back: The node refused") for text in node.said)
 
 
-def test_where_a_slice_will_stand_is_noted_before_the_act() -> None:
+def test_a_slice_is_recorded_before_it_is_created() -> None:
     node = Node([{**A100, "current": False}])
     noted_at: list[tuple[str, int]] = []
     node.before = lambda operation: noted_at.append((operation, len(node.noted)))
@@ -114,7 +114,7 @@ def test_where_a_slice_will_stand_is_noted_before_the_act() -> None:
     assert node.noted[first - 1][1] == {"gpu": "GPU-0", "profile": "4g.40gb", "start": 0, "size": 4}
 
 
-def test_a_slice_of_a_run_that_was_cut_off_right_after_the_act_is_ours() -> None:
+def test_a_slice_of_an_interrupted_apply_is_ours() -> None:
     node = Node([{**A100, "current": False}])
     record = Record("prod")
     step, *rest = planned(node, PIECES, record)
@@ -127,7 +127,7 @@ def test_a_slice_of_a_run_that_was_cut_off_right_after_the_act_is_ours() -> None
     assert node.gpus[0]["current"] is False
 
 
-def test_nothing_more_is_tried_on_a_node_that_is_out_of_reach() -> None:
+def test_nothing_more_is_tried_after_the_connection_is_lost() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(HALVES), Record("prod"))
     node.done.clear()

@@ -1,4 +1,4 @@
-"""The apply door: what it does to the node, what it believes, what it says when somebody is in the way."""
+"""Apply steps on slices: what is done on the node, what counts as done, and what is reported if something is in use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def steps(node: Node, gpus: Any, record: Record | None = None) -> tuple[Step, ..
     return change.steps
 
 
-def test_from_bare_to_cut_and_back() -> None:
+def test_slices_are_created_and_destroyed() -> None:
     node = Node([{**A100, "current": False}])
     record = run(node, desired_gpus(TWO), Record("prod"))
     assert [(one["profile"], one["start"]) for one in node.gpus[0]["instances"]] == [("4g.40gb", 0), ("3g.40gb", 4)]
@@ -53,7 +53,7 @@ def test_the_second_look_names_the_slice() -> None:
     assert observed.gpu("GPU-9") is None
 
 
-def test_all_gpus_of_a_node_are_cut_and_left_as_found() -> None:
+def test_all_gpus_of_a_node_get_slices_and_their_original_state_back() -> None:
     node = Node([{"board": "A30", "current": False}, {"board": "A30"}])
     everything = desired_gpus({"a30": {"select": "all", "mig": {"left": "2g.12gb", "right": "2g.12gb"}}})
     record = run(node, everything, Record("prod"))
@@ -67,8 +67,8 @@ def test_all_gpus_of_a_node_are_cut_and_left_as_found() -> None:
     assert emptied.remembered == {}
 
 
-def test_what_is_gone_and_unwanted_is_forgotten() -> None:
-    """A stranger's slice at the place of one that we once made is not ours."""
+def test_an_obsolete_slice_is_removed_from_the_record() -> None:
+    """An unmanaged slice at the place of an obsolete one is not ours."""
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
     node.gpus[0]["instances"].pop()
@@ -87,8 +87,8 @@ def test_a_mode_that_was_on_stays_on() -> None:
 
 
 @pytest.mark.parametrize("broken_at", range(3))
-def test_a_second_run_goes_on_where_the_first_was_killed(broken_at: int) -> None:
-    """Killed between the act and the writing of the record: the slice stands and nothing is remembered of it."""
+def test_a_second_apply_continues_after_the_first_was_killed(broken_at: int) -> None:
+    """Killed after the operation and before the record was written: the slice exists and is not recorded."""
     node = Node([{**A100, "current": False}])
     record = Record("prod")
     for number, step in enumerate(steps(node, TWO)):
@@ -101,7 +101,7 @@ def test_a_second_run_goes_on_where_the_first_was_killed(broken_at: int) -> None
     assert changes(node, desired_gpus(TWO), record) == ()
 
 
-def test_each_step_may_run_twice() -> None:
+def test_each_step_is_idempotent() -> None:
     node = Node([{**A100, "current": False}])
     for step in steps(node, TWO):
         assert apply_step(step, node) == apply_step(step, node)
@@ -109,14 +109,14 @@ def test_each_step_may_run_twice() -> None:
 
 
 @pytest.mark.parametrize("operation", ["mig.set_mode", "mig.create"])
-def test_success_without_effect_is_no_success(operation: str) -> None:
+def test_success_without_effect_is_a_failure(operation: str) -> None:
     node = Node([{**A100, "current": False}])
     node.deaf.add(operation)
     with pytest.raises(Problem, match="did not converge"):
         run(node, desired_gpus(TWO), Record("prod"))
 
 
-def test_destroying_without_effect_is_no_success() -> None:
+def test_destroying_without_effect_is_a_failure() -> None:
     node = Node([{**A100, "current": False}])
     record = run(node, desired_gpus(TWO), Record("prod"))
     node.deaf.add("mig.destroy")
@@ -124,7 +124,7 @@ def test_destroying_without_effect_is_no_success() -> None:
         run(node, (), record)
 
 
-def test_a_mode_that_pends_says_who_holds_the_gpu() -> None:
+def test_a_pending_mode_names_what_holds_the_gpu() -> None:
     node = Node([{**A100, "current": False}])
     mode = steps(node, TWO)[0]
 
@@ -138,7 +138,7 @@ def test_a_mode_that_pends_says_who_holds_the_gpu() -> None:
     assert "nvidia-smi --gpu-reset -i GPU-0" in caught.value.diagnostics[0].fix
 
 
-def test_a_process_that_came_since_is_named_and_not_killed() -> None:
+def test_a_new_process_is_named_and_not_killed() -> None:
     node = Node([{**A100, "current": False}])
     record = run(node, desired_gpus(TWO), Record("prod"))
     destroy = next(step for step in steps(node, {}, record) if "destroy" in step.name)
@@ -149,7 +149,7 @@ def test_a_process_that_came_since_is_named_and_not_killed() -> None:
     assert "mig.destroy" not in [name for name, _ in node.done]
 
 
-def test_a_refusal_of_the_node_comes_with_its_holders() -> None:
+def test_a_refusal_of_the_node_names_the_holders() -> None:
     node = Node([{**A100, "current": False}])
     mode = steps(node, TWO)[0]
 
@@ -161,7 +161,7 @@ def test_a_refusal_of_the_node_comes_with_its_holders() -> None:
         apply_step(mode, node)
 
 
-def test_somebody_took_the_place_meanwhile() -> None:
+def test_another_user_took_the_placement_meanwhile() -> None:
     node = Node([A100])
     large = steps(node, TWO)[0]
     node.agent("mig.create", uuid="GPU-0", profile_id=14, start=2, size=2)
@@ -170,7 +170,7 @@ def test_somebody_took_the_place_meanwhile() -> None:
     assert "plan again" in caught.value.diagnostics[0].fix
 
 
-def test_an_instance_that_was_made_anew_is_not_destroyed() -> None:
+def test_a_re_created_instance_is_not_destroyed() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
     destroy = next(step for step in steps(node, {}, record) if "large" in step.name)
@@ -180,8 +180,8 @@ def test_an_instance_that_was_made_anew_is_not_destroyed() -> None:
     assert len(node.gpus[0]["instances"]) == 2
 
 
-def test_the_nodes_own_table_goes_before_the_catalogs() -> None:
-    """A place that was taken from the catalog and that the node does not have is solved anew, and all slices fit."""
+def test_the_placements_of_the_node_take_precedence_over_the_catalog() -> None:
+    """A placement from the catalog that the node does not have is solved again, and all slices fit."""
     node = Node([{**A100, "current": False}])
     planned = steps(node, TWO)
     board = node.gpus[0]["board"]
@@ -197,7 +197,7 @@ def test_the_nodes_own_table_goes_before_the_catalogs() -> None:
     assert {one["profile"]: one["start"] for one in node.gpus[0]["instances"]} == {"4g.40gb": 4, "3g.40gb": 0}
 
 
-def test_starts_that_nobody_knew_are_solved_on_the_node() -> None:
+def test_unknown_placements_are_solved_on_the_node() -> None:
     node = Node([{**A100, "name": "NVIDIA X100", "current": False}])
     unknown = {"x": {"select": {"index": 0}, "mig": {"a": "3g.40gb", "b": "2g.20gb", "c": "1g.10gb", "d": "1g.10gb"}}}
     record = run(node, desired_gpus(unknown), Record("prod"))
@@ -205,15 +205,15 @@ def test_starts_that_nobody_knew_are_solved_on_the_node() -> None:
     assert changes(node, desired_gpus(unknown), record) == ()
 
 
-def test_a_missing_compute_instance_is_made_and_the_instance_kept() -> None:
+def test_a_missing_compute_instance_is_created_and_the_gpu_instance_kept() -> None:
     node = Node([{**A100, "instances": [{"profile": "3g.40gb", "start": 0, "bare": True}]}])
-    wanted = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"a": "3g.40gb"}}})
-    record = run(node, wanted, Record("prod"))
+    desired = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"a": "3g.40gb"}}})
+    record = run(node, desired, Record("prod"))
     assert [name for name, _ in node.done] == ["mig.create_compute"]
-    assert changes(node, wanted, record) == ()
+    assert changes(node, desired, record) == ()
 
 
-def test_a_renamed_slice_is_remembered_under_its_new_name_alone() -> None:
+def test_a_renamed_slice_is_recorded_under_its_new_name_only() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
     renamed = desired_gpus({"a100-0": {"select": {"index": 0}, "mig": {"large": "4g.40gb", "tiny": "3g.40gb"}}})
@@ -229,7 +229,7 @@ def test_a_renamed_slice_is_remembered_under_its_new_name_alone() -> None:
 
 
 @pytest.mark.parametrize("error", [{"code": "gpu_is_lost", "text": "GPU is lost"}])
-def test_a_gpu_that_cannot_be_read_is_not_touched(error: dict[str, str]) -> None:
+def test_an_unreadable_gpu_is_not_changed(error: dict[str, str]) -> None:
     node = Node([A100])
     create = steps(node, TWO)[0]
     node.gpus[0] = {"index": 0, "error": error}
@@ -238,7 +238,7 @@ def test_a_gpu_that_cannot_be_read_is_not_touched(error: dict[str, str]) -> None
     assert node.done == []
 
 
-def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_idle() -> None:
+def test_a_new_idle_container_stops_the_step() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
     step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
@@ -250,7 +250,7 @@ def test_a_container_that_came_after_the_change_set_is_in_the_way_though_it_is_i
     assert node.done == []
 
 
-def test_nothing_goes_where_the_engine_does_not_answer_any_more() -> None:
+def test_nothing_is_destroyed_if_docker_stops_answering() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
     step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")

@@ -140,7 +140,7 @@ def situations(draw: st.DrawFn) -> tuple[GpuGeometry, list[PlacedInstance], list
 
 @given(situations())
 @settings(max_examples=300, deadline=None)
-def test_no_layout_is_better_than_the_one_that_is_found(
+def test_no_layout_is_better_than_the_solved_one(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
     where, live, want = situation
@@ -159,7 +159,7 @@ def test_no_layout_is_better_than_the_one_that_is_found(
 
 @given(situations())
 @settings(max_examples=200, deadline=None)
-def test_a_busy_instance_goes_only_where_no_layout_spares_it(
+def test_a_busy_instance_is_destroyed_only_if_no_layout_spares_it(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
     where, live, want = situation
@@ -175,7 +175,7 @@ def test_a_busy_instance_goes_only_where_no_layout_spares_it(
 
 @given(situations())
 @settings(max_examples=200, deadline=None)
-def test_placing_beside_what_stands_touches_nothing(
+def test_placing_beside_existing_instances_destroys_none(
     situation: tuple[GpuGeometry, list[PlacedInstance], list[SliceSpec]],
 ) -> None:
     where, live, want = situation
@@ -218,7 +218,7 @@ def test_the_order_of_creation_does_not_decide_what_fits(profiles: list[str], pl
         (["4g.20gb", "2g.10gb", "1g.5gb", "1g.5gb+me"], "compute slices 8/7", ("s0", "s1", "s2")),
     ],
 )
-def test_it_says_which_resource_is_short(profiles: list[str], resource: str, fitting: tuple[str, ...]) -> None:
+def test_a_shortage_names_the_resource(profiles: list[str], resource: str, fitting: tuple[str, ...]) -> None:
     rest = tuple(f"s{number}" for number in range(len(profiles)) if f"s{number}" not in fitting)
     assert solve(A100, [], wanted(*profiles)) == Shortage(resource, fitting, rest)
 
@@ -233,12 +233,12 @@ def test_it_says_which_resource_is_short(profiles: list[str], resource: str, fit
         ("H100-SXM5-80GB", ["1g.10gb+me", *["1g.10gb"] * 6], ""),
     ],
 )
-def test_media_engines_are_given_once(board: str, profiles: list[str], resource: str) -> None:
+def test_media_engines_are_counted(board: str, profiles: list[str], resource: str) -> None:
     found = solve(named(board), [], wanted(*profiles))
     assert (found.resource if isinstance(found, Shortage) else "") == resource
 
 
-def test_it_says_what_would_be_short_if_what_is_busy_stayed() -> None:
+def test_a_layout_names_what_would_be_short_if_busy_instances_stayed() -> None:
     busy = PlacedInstance("3g.20gb", 0, 4, Protection.BUSY)
     found = solve(A100, [busy], wanted("4g.20gb", "3g.20gb"))
     assert isinstance(found, Layout)
@@ -252,15 +252,15 @@ def test_it_says_what_would_be_short_if_what_is_busy_stayed() -> None:
     assert found.short == "a placement for 4g.20gb"
 
 
-def test_of_equal_ones_the_busy_one_becomes_the_wanted_slice() -> None:
-    """Two of ours under other names, one wanted: that on which something runs stays."""
+def test_of_equal_instances_the_serving_one_becomes_the_desired_slice() -> None:
+    """Two managed ones under other names, one desired: the one on which a container runs stays."""
     idle = PlacedInstance("1g.5gb", 0, 1, Protection.IDLE, free=True, obsolete=True)
     serving = PlacedInstance("1g.5gb", 5, 1, Protection.SERVING, free=True, obsolete=True)
     found = solve(A100, [idle, serving], wanted("1g.5gb"))
     assert found == Layout({"s0": serving}, (idle,), {})
 
 
-def test_a_busy_neighbour_stays_while_the_idle_one_is_cut_anew() -> None:
+def test_a_busy_neighbour_stays_while_the_idle_one_is_replaced() -> None:
     busy = PlacedInstance("4g.20gb", 0, 4, Protection.BUSY, "s0")
     idle = PlacedInstance("2g.10gb", 4, 2, obsolete=True)
     found = solve(A100, [busy, idle], wanted("4g.20gb", "1g.5gb", "1g.5gb"))
@@ -269,7 +269,7 @@ def test_a_busy_neighbour_stays_while_the_idle_one_is_cut_anew() -> None:
     assert {start for start, _ in found.create.values()} <= {4, 5, 6}
 
 
-def test_slices_come_back_to_where_they_were() -> None:
+def test_slices_get_their_preferred_start() -> None:
     order: Mapping[str, int] = {f"s{number}": 6 - number for number in range(7)}
     found = solve(A100, [], [SliceSpec(name, "1g.5gb", start=start) for name, start in order.items()])
     assert isinstance(found, Layout)
