@@ -14,8 +14,7 @@ import pytest
 from gpuplan.resources.container.apply import images
 from gpuplan.resources.container.apply.images import fetch_image
 from gpuplan.resources.container.images import ImageRequest, image_address
-from gpuplan.transport.credentials import credentials_for
-from gpuplan.transport.registry import ask_registries
+from gpuplan.transport.registry import ask_registries, credentials_for
 from gpuplan.types.diagnostic import Problem
 from tests.lab.fixtures import Lab
 from tests.resources.container.bench import Bench
@@ -67,7 +66,7 @@ def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: P
             fetch_image(wish, address, real.context)
         told = str(refused.value.diagnostics)
         assert "The registry refused to give the image" in told
-        assert (str(config) if password else "There are no docker credentials here") in told
+        assert (str(config) if password else "This machine has no docker credentials") in told
         assert "Passw0rd" not in told
     log_in(config, PASSWORD)
     assert list(fetch_image(wish, address, real.context))
@@ -96,9 +95,12 @@ def test_a_registry_that_falls_silent(real: Bench, lab: Lab, config: Path, monke
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"credHelpers": {"r.io": "nope"}}', r"config\.json \(docker-credential-nope\): the helper is not installed"),
-        ('{"credsStore": "fails"}', r"config\.json \(docker-credential-fails\): the helper failed"),
-        ('{"auths": {"r.io": "canary"}}', "it is not a docker configuration"),
+        (
+            '{"credHelpers": {"r.io": "nope"}}',
+            r"config\.json \(docker-credential-nope\): docker-credential-nope is not installed",
+        ),
+        ('{"credsStore": "fails"}', r"config\.json \(docker-credential-fails\): docker-credential-fails failed"),
+        ('{"auths": {"r.io": "canary"}}', "not a docker configuration file"),
     ],
 )
 def test_credentials_that_cannot_be_used(

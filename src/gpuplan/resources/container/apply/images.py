@@ -15,7 +15,7 @@ from typing import BinaryIO
 from gpuplan.resources.container.apply.engine import REFUSALS, EngineApi, explain, explain_engine_errors
 from gpuplan.resources.container.images import FETCHED, ImageRequest, canonical_name, short_digest
 from gpuplan.resources.kind import ApplyContext, Facts
-from gpuplan.transport.credentials import Credentials, credentials_for, refused
+from gpuplan.transport.registry import Credentials, credentials_for, refused
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
