@@ -52,7 +52,7 @@ def test_nothing_is_rendered_and_nothing_brought() -> None:
     assert body["Cmd"] == list(EXPLICIT)
     assert body["HostConfig"]["Binds"] == ["/srv/models:/models"]
     assert body["Labels"]["gpuplan.triton"] == "8000"
-    assert list(REPOSITORIES.spec(found, Host("n"))[0]) == []
+    assert list(REPOSITORIES.desired(found, Host("n"))[0]) == []
 
 
 @pytest.mark.parametrize(

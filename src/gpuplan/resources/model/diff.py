@@ -172,7 +172,7 @@ def _verifying(change: Change, dependents: Sequence[Desired], other_parts: Set[A
         return change
     verified = tuple(Dependent(model_spec(resource.spec), smoke_test(resource)) for resource in dependents)
     after = tuple(sorted(other_parts - set(step.uses)))
-    verifying = replace(step, arguments=encode(replace(payload, dependents=verified)), after=after)
+    verifying = replace(step, payload=encode(replace(payload, dependents=verified)), after=after)
     return replace(change, steps=tuple(verifying if other is step else other for other in change.steps))
 
 
