@@ -54,8 +54,8 @@ from tests.resources.container.test_spec import faults, one
         ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "A setting of the whole node"),
         ({"extra_hosts": {"a b": "10.0.0.1"}}, "A host name is not valid"),
         ({"extra_hosts": {"db": "[fe80::1]"}}, "A host's address is not valid"),
-        ({"image": "Team/App:1"}, "An image's name is not understood"),
-        ({"image": "registry:5000/App:1"}, "An image's name is not understood"),
+        ({"image": "Team/App:1"}, "Invalid image reference"),
+        ({"image": "registry:5000/App:1"}, "Invalid image reference"),
         ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
     ],
 )

@@ -15,7 +15,7 @@ from gpuplan.planfile.schema import PlanFile, ServerPorts
 from gpuplan.planfile.sources import sources_on
 from gpuplan.resources.container import normal, options
 from gpuplan.resources.container.forms import clashes, host_ports, mounts_of, ports_of
-from gpuplan.resources.container.images import archived_image, image_of
+from gpuplan.resources.container.images import archived_image, stated_image
 from gpuplan.resources.container.refused import refused
 from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
 from gpuplan.resources.container.server import (
@@ -78,7 +78,7 @@ def _desired(told: _Told) -> Iterator[Desired]:
 
 def _spec(told: _Told) -> ContainerSpec:
     stated, fault = told.placed.container, told.fault
-    image = image_of(stated, told.plan.path, fault)
+    image = stated_image(stated, told.plan.path, fault)
     completion = _completion(told)
     _refuse(told)
     mounts = _mounts(told)
