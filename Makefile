@@ -1,5 +1,6 @@
 # For people. Scripts do the work: ./scripts/setup, ./scripts/demo, ./scripts/test.
 VENV := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # compiled files are kept: each test process would compile everything again
 NODE ?= gpu-a1
 
 .PHONY: setup check faults test bench demo lab-up lab-down lab-shell

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.resources.gpu.placement.solve.geometry import Geometry
-from gpuplan.resources.gpu.placement.solve.search import cells, table_of
-from gpuplan.resources.gpu.placement.solve.solve import Hold, Layout, Live, Wanted, solve
-from tests.resources.gpu.test_placement import geometry
+from gpuplan.resources.gpu.desired import SliceSpec
+from gpuplan.resources.gpu.placement.geometry import GpuGeometry, cells, table_of
+from gpuplan.resources.gpu.placement.solve import Layout, PlacedInstance, Protection, solve
+from tests.resources.gpu.support import board_geometry
 
 SITUATIONS = 150
 """On each board."""
@@ -23,21 +23,21 @@ GOAL = 2000
 """Microseconds that the worst case of any board is meant to stay below."""
 
 
-def situations(where: Geometry, rolls: random.Random) -> Iterator[tuple[list[Live], list[Wanted]]]:
+def situations(where: GpuGeometry, rolls: random.Random) -> Iterator[tuple[list[PlacedInstance], list[SliceSpec]]]:
     """GPUs that are full, mostly of the smallest instances, and as much wanted as may fit: most has to be weighed."""
     smallest = min(where.shapes, key=lambda shape: (shape.size, shape.name))
     for _ in range(SITUATIONS):
-        live: list[Live] = []
+        live: list[PlacedInstance] = []
         taken = 0
         for _ in range(3 * where.memory):
             shape = smallest if rolls.random() < 0.8 else rolls.choice(where.shapes)
             start, size = rolls.choice(shape.placements)
             if not taken & cells(start, size):
                 taken |= cells(start, size)
-                hold = rolls.choice([Hold.IDLE, Hold.IDLE, *Hold])
-                live.append(Live(shape.name, start, size, hold, free=rolls.random() < 0.3))
+                hold = rolls.choice([Protection.IDLE, Protection.IDLE, *Protection])
+                live.append(PlacedInstance(shape.name, start, size, hold, free=rolls.random() < 0.3))
         names = [rolls.choice(where.shapes).name for _ in range(rolls.randint(1, 7))]
-        yield live, [Wanted(f"w{number}", name) for number, name in enumerate(names)]
+        yield live, [SliceSpec(f"w{number}", name) for number, name in enumerate(names)]
 
 
 def microseconds(work: Callable[[], object]) -> float:
@@ -57,7 +57,7 @@ def test_the_worst_case_of_each_board() -> None:
     print(f"\n{'board':<18}{'worst µs':>10}{'in sorts of 1000':>18}   instances → wanted")
     worst_of_all = 0.0
     for board in BOARDS:
-        where, solved = geometry(board), 0
+        where, solved = board_geometry(board), 0
         worst, hardest = 0.0, ""
         for live, wanted in situations(where, random.Random(board.catalog_name)):
             took = microseconds(partial(solve, where, live, wanted))

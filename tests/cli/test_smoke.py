@@ -106,7 +106,7 @@ def test_one_that_fails_is_named_with_the_servers_words(command: Command) -> Non
     assert ran.code == 1
     assert "1 of 4 models did not answer as they should on 2 nodes" in ran.out
     assert "n2/model/triton/bad" in ran.err
-    assert "was asked with IN FP32 [1, 1]: out of memory." in " ".join(ran.err.replace("│", "").split())
+    assert "asked with IN FP32 [1, 1]: out of memory." in " ".join(ran.err.replace("│", "").split())
 
 
 def test_a_node_that_cannot_be_read_is_told_and_the_others_are_asked(command: Command) -> None:
@@ -142,7 +142,7 @@ def test_a_smoke_that_does_not_fit_is_told_at_its_place(command: Command) -> Non
         ran = command(*verb)
         assert ran.code == 1, verb
         assert "good has no input INN." in ran.err
-        assert "good takes a batch of 4 at most, and batch is 9." in ran.err
+        assert "batch is 9, but good takes at most 4." in ran.err
         assert "plan.yaml:" in ran.err
 
 

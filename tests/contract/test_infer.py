@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
-from gpuplan.resources.model.apply.inside import run
+from gpuplan.resources.model.smoke.shared_memory import run_in_container
 from tests.contract.models import ensemble
 from tests.contract.node import FLAGS, Node, failed
 
@@ -158,8 +158,8 @@ def test_system_shared_memory(node: Node, client: InferenceServerClient) -> None
     load(node, client, "a")
     engine, content = node.session.docker(), os.urandom(1) * 300_000 + np.ones(1, np.float32).tobytes() + b"\1\1\1\1"
     size = ["bs=65536", f"count={len(content)}", "iflag=fullblock,count_bytes", "status=none"]
-    assert run(engine, "triton", ["dd", "of=/dev/shm/one", *size], content).code == 0
-    assert run(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content
+    assert run_in_container(engine, "triton", ["dd", "of=/dev/shm/one", *size], content).code == 0
+    assert run_in_container(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content
     client.register_system_shared_memory("r", "/one", len(content))
     assert client.get_system_shared_memory_status() == [
         {"name": "r", "key": "/one", "offset": 0, "byte_size": len(content)}
@@ -169,11 +169,15 @@ def test_system_shared_memory(node: Node, client: InferenceServerClient) -> None
     output.set_shared_memory("r", 4, 300_004)
     result = client.infer("a", [tensor], outputs=[output])
     assert result.get_output("OUT")["shape"] == [1, 1]
-    assert run(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content[:-4] + bytes(4)
+    assert run_in_container(engine, "triton", ["head", "-c", "400000", "/dev/shm/one"]).output == content[:-4] + bytes(
+        4
+    )
     client.unregister_system_shared_memory("r")
     assert failed(lambda: client.infer("a", [tensor]))[1] == "Unable to find shared memory region: 'r'"
-    assert run(engine, "triton", ["rm", "-f", "/dev/shm/one"]).code == 0
+    assert run_in_container(engine, "triton", ["rm", "-f", "/dev/shm/one"]).code == 0
     gone = failed(lambda: client.register_system_shared_memory("r", "/one", 8))
     assert gone[1].startswith("Unable to open shared memory region: '/one'")
-    assert run(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).complaint.endswith("No such file or directory")
+    assert run_in_container(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).complaint.endswith(
+        "No such file or directory"
+    )
     assert json.dumps(client.get_cuda_shared_memory_status()) == "[]"

@@ -68,10 +68,10 @@ def test_a_daemon_that_holds_the_gpu_is_named_and_only_its_own_guard_lets_it_be_
     assert exit_code(small, allow=[each for each in GUARDS if each != "gpu-reset"]) == Exit.REFUSED
     assert "held by service nvidia-persistenced (pid 800)" in words(small)
     told = words(small, allow=["gpu-reset"])
-    assert "A GPU waits for a reset" in told
+    assert "The GPU needs a reset" in told
     assert "held by service nvidia-persistenced (pid 800)" in told
     (change,) = [each for node in small.plan().nodes for each in node.changes]
-    assert change.steps[0].title == "reset the GPU, so that MIG mode goes on"
+    assert change.steps[0].title == "reset the GPU to turn MIG mode on"
 
 
 def test_services_that_may_be_stopped_are_started_again(small: World) -> None:
@@ -89,9 +89,7 @@ def test_what_pends_is_drift_and_the_next_apply_resets_it(small: World) -> None:
     with store(small).write() as state:
         state.gpus[0].pending = False
     (node,) = small.drift().nodes
-    assert [each.change.steps[0].title for each in node.drift] == [
-        "keep MIG mode on, and take back the change that pends"
-    ]
+    assert [each.change.steps[0].title for each in node.drift] == ["keep MIG mode on and cancel the pending change"]
     assert exit_code(small) == Exit.DONE
     with store(small).write() as state:
         state.gpus[0].mig, state.gpus[0].instances = False, []
@@ -113,7 +111,7 @@ def test_in_a_virtual_machine_the_mode_waits_for_a_reboot_and_the_next_apply_goe
     small.nodes({"n1": {"virtualization": "passthrough"}})
     assert exit_code(small, allow=["gpu-reset", "busy-gpu"]) == Exit.REFUSED
     assert not store(small).read().gpus[0].pending
-    assert "A GPU waits for a reboot" in words(small, allow=["gpu-reboot"])
+    assert "The node needs a reboot" in words(small, allow=["gpu-reboot"])
     assert store(small).read().gpus[0].pending
     reboot(store(small), "n1")
     assert exit_code(small) == Exit.DONE
@@ -183,7 +181,7 @@ def test_a_run_that_is_cut_off_anywhere_leaves_no_service_stopped_after_the_next
 def test_one_of_eight_gpus_that_does_not_answer_hides_none_of_the_others(
     small: World, monkeypatch: pytest.MonkeyPatch, code: object, said: str
 ) -> None:
-    monkeypatch.setattr("gpuplan.agent.gpu.PATIENCE", 1.0)
+    monkeypatch.setattr("gpuplan.agent.gpus.probe.PATIENCE", 1.0)
     faults = f"[{{ nvml: nvmlDeviceGetMemoryInfo, code: {code}, gpu: 5 }}]"
     text = small.folder / "inventory.yaml"
     small.nodes({"n1": {"faults": faults}})

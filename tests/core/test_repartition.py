@@ -166,8 +166,8 @@ def test_without_their_compute_instances_the_former_slices_come_back_and_are_our
     world.nodes({"n1": {"faults": "[{ without_effect: mig.create }]"}})
     (outcome,) = world.apply()
     (failed,) = [step for step in outcome.steps if step.status is Status.FAILED]
-    assert "no 4g.40gb stands at 0" in failed.diagnostics[0].detail
-    assert "3g.40gb at 0 could not be put back: a second look does not find it" in failed.transcript
+    assert "there is no 4g.40gb at 0" in failed.diagnostics[0].detail
+    assert "could not put back 3g.40gb at 0: the node reported success, but it does not exist" in failed.transcript
     world.nodes({"n1": {}})
     assert world.apply(world.plan(destroy=True))[0].exit_code == Exit.DONE
     assert slices(world) == []

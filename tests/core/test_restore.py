@@ -129,7 +129,7 @@ def test_two_gpus_are_two_findings(world: World) -> None:
 def test_the_engine_is_not_asked_while_the_node_boots(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.apply()
     switch_off_and_on(world)
-    monkeypatch.setattr("gpuplan.agent.engine.probe", lambda world: pytest.fail("the engine was asked"))
+    monkeypatch.setattr("gpuplan.agent.docker.probe", lambda world: pytest.fail("the engine was asked"))
     (outcome,) = restore(world, "gpu")
     assert outcome.exit_code == Exit.DONE
     assert [step.title for step in outcome.steps] == [

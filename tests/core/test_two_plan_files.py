@@ -31,7 +31,7 @@ def gpu(world: World) -> tuple[bool, list[tuple[str, int]]]:
     finally:
         session.close()
     assert isinstance(found.instances, tuple)
-    return found.current, sorted((each.profile, each.start) for each in found.instances)
+    return found.mig_enabled, sorted((each.profile, each.start) for each in found.instances)
 
 
 def serves(world: World) -> bool:

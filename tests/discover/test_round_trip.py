@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, note, settings
 from gpuplan.discover.discover import discovered
 from gpuplan.discover.entry import Discovery
 from gpuplan.output.planfile import planfile
-from gpuplan.resources.container.payload import Owner, payload
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kinds import KINDS
 from gpuplan.transport.session import Question
 from gpuplan.types.inventory import Connection, Host
@@ -25,7 +25,7 @@ PROBES = tuple(dict.fromkeys(probe for room in KINDS for probe in room.probes))
 def by_hand(bench: Bench, spec: ContainerSpec) -> None:
     """A container of that spec which bears no mark of gpuplan."""
     env = {name: value if isinstance(value, str) else "s3cret-v4lue" for name, value in spec.env.items()}
-    body = payload(spec, Owner("", "", ""), [bench.gpus[part] for part in spec.devices], env, "")
+    body = create_body(spec, Owner("", "", ""), [bench.gpus[part] for part in spec.gpus], env, "")
     body = {**body, "Labels": dict(spec.labels)}
     container = str(bench.engine.create_container_from_config(body, "law")["Id"])
     for network in list(spec.networks)[1:]:

@@ -5,21 +5,21 @@ import math
 
 import pytest
 
-from gpuplan.nvidia.boards import BOARDS, Board, Profile, find_board
+from gpuplan.nvidia.boards import BOARDS, Board, BoardProfile, find_board
 
 EVERY = [(board, profile) for board in BOARDS for profile in board.profiles]
 NAMES = [f"{board.catalog_name}/{profile.name}" for board, profile in EVERY]
 SUFFIXES = {7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all"}
 
 
-def ruled_name(board: Board, profile: Profile) -> str:
+def ruled_name(board: Board, profile: BoardProfile) -> str:
     """The name by go-nvlib's rule, which rounds half up (Python's round() would not)."""
     eighths = math.ceil(profile.memory_mib / board.memory_mib * 8) / 8
     gigabytes = math.floor(eighths * math.ceil(board.memory_mib / 1024) + 0.5)
     return f"{profile.slices}g.{gigabytes}gb{SUFFIXES.get(profile.enum, '')}"
 
 
-def most_alone(profile: Profile) -> int:
+def most_alone(profile: BoardProfile) -> int:
     """How many of one profile fit side by side by placement alone."""
     for count in range(len(profile.placements), 0, -1):
         for chosen in itertools.combinations(sorted(profile.placements), count):
@@ -29,14 +29,14 @@ def most_alone(profile: Profile) -> int:
 
 
 @pytest.mark.parametrize(("board", "profile"), EVERY, ids=NAMES)
-def test_every_profile_can_be_placed_alone(board: Board, profile: Profile) -> None:
+def test_every_profile_can_be_placed_alone(board: Board, profile: BoardProfile) -> None:
     assert profile.placements
     assert all(start >= 0 and start + size <= board.memory_slices for start, size in profile.placements)
     assert profile.slices <= board.max_instances
 
 
 @pytest.mark.parametrize(("board", "profile"), EVERY, ids=NAMES)
-def test_counts_hold(board: Board, profile: Profile) -> None:
+def test_counts_hold(board: Board, profile: BoardProfile) -> None:
     reachable = min(most_alone(profile), board.max_instances // profile.slices)
     if profile.name.endswith(("+me", "+me.all")):
         assert profile.instances == 1  # one instance has the media engines
@@ -45,7 +45,7 @@ def test_counts_hold(board: Board, profile: Profile) -> None:
 
 
 @pytest.mark.parametrize(("board", "profile"), EVERY, ids=NAMES)
-def test_names_follow_the_naming_rule(board: Board, profile: Profile) -> None:
+def test_names_follow_the_naming_rule(board: Board, profile: BoardProfile) -> None:
     assert profile.name == ruled_name(board, profile)
 
 
@@ -62,7 +62,7 @@ def test_a_board_is_told_apart_by_name_id_and_enum(board: Board) -> None:
 
 def test_boards_are_found_by_every_name() -> None:
     for board in BOARDS:
-        for name in (board.catalog_name, board.product_name, *board.also):
+        for name in (board.catalog_name, board.product_name, *board.aliases):
             assert find_board(name) is board
             assert find_board(name.upper()) is board
 

@@ -15,7 +15,7 @@ from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 from gpuplan.types.finding import Drift, NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
-from gpuplan.types.proof import NodeProofs, Proof
+from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 from gpuplan.types.value import Later
 
 GPU = parse_address("gpu-a1/gpu/a100-0")
@@ -198,7 +198,7 @@ MANY = (
 )
 
 SILENT = Diagnostic("A model does not answer as it should", "Version 1 of tokenizer was asked: no answer within 30 s.")
-PROVED = Proof(
+PROVED = SmokeResult(
     Address("gpu-a1", "model", "triton-cls/classifier"),
     2,
     "http",
@@ -209,15 +209,19 @@ PROVED = Proof(
     2.5,
 )
 PROOFS = (
-    NodeProofs(
+    NodeSmokeResults(
         "gpu-a1",
         (
             PROVED,
             replace(PROVED, version=1, latencies=PROVED.latencies[:3], diagnostics=(SILENT,)),
-            Proof(Address("gpu-a1", "model", "triton-cls/tokenizer"), 1, "http", "none", 8, 8, diagnostics=(SILENT,)),
-            Proof(Address("gpu-a1", "model", "triton-cls/away"), None, diagnostics=(SILENT,)),
+            SmokeResult(
+                Address("gpu-a1", "model", "triton-cls/tokenizer"), 1, "http", "none", 8, 8, diagnostics=(SILENT,)
+            ),
+            SmokeResult(Address("gpu-a1", "model", "triton-cls/away"), None, diagnostics=(SILENT,)),
         ),
     ),
-    NodeProofs("gpu-h1", unread=(replace(UNREACHABLE, address="gpu-h1"),)),
+    NodeSmokeResults("gpu-h1", unread=(replace(UNREACHABLE, address="gpu-h1"),)),
 )
-PROVED_ONCE = (NodeProofs("gpu-a1", (replace(PROVED, requests=1, concurrency=1, latencies=(0.0123,), seconds=0.013),)),)
+PROVED_ONCE = (
+    NodeSmokeResults("gpu-a1", (replace(PROVED, requests=1, concurrency=1, latencies=(0.0123,), seconds=0.013),)),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuplan.planfile.expand import containers_on, models_on
-from gpuplan.planfile.schema import ServerPorts
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.inventory import Host
 from tests.planfile.conftest import PlanOf
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.planfile.load import load_plan
-from gpuplan.planfile.schema import PlanFile, ServerPorts
+from gpuplan.planfile.schema import PlanFile
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Location, Problem
 from tests.planfile.conftest import PlanOf
 

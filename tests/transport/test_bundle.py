@@ -97,6 +97,8 @@ def test_the_command_runs_under_sudo_where_the_inventory_says_so() -> None:
     assert bundle.command(Host("n", python="auto_silent"), become=False) == plain
 
 
-@pytest.mark.parametrize("path", sorted(bundle.AGENT.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(bundle.AGENT.rglob("*.py")), ids=lambda path: str(path.relative_to(bundle.AGENT))
+)
 def test_it_parses_on_the_oldest_python(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 8))

@@ -16,19 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.agent.agent import Agent
-from gpuplan.agent.frames import Frames
-from gpuplan.agent.main import _serve
+from gpuplan.agent.main import Frames, _serve
 from gpuplan.transport import delivery
 from gpuplan.transport.delivery import deliver
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
+from tests.agent.support import AgentCaller, FakeNode
 from tests.contents import content_of
-from tests.transport.conftest import Asking, Node
 
 
 class Courier:
     """A real agent on a node that is a directory; it can be told to break off."""
 
-    def __init__(self, node: Node, calls: int | None = None) -> None:
+    def __init__(self, node: FakeNode, calls: int | None = None) -> None:
         self.agent = Agent(node)
         self.operations: list[str] = []
         self.left = calls
@@ -52,12 +51,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivery, name, value)
 
 
-def there(node: Node, *contents: bytes) -> bool:
+def there(node: FakeNode, *contents: bytes) -> bool:
     digests = [hashlib.sha256(each).hexdigest() for each in contents]
-    return Asking(node).ok("blob.missing", digests=digests)["missing"] == []
+    return AgentCaller(node).ok("blob.missing", digests=digests)["missing"] == []
 
 
-def test_thousands_of_small_files_take_a_few_round_trips(node: Node) -> None:
+def test_thousands_of_small_files_take_a_few_round_trips(node: FakeNode) -> None:
     contents = [str(number).encode() for number in range(3000)]
     courier = Courier(node)
     deliver([content_of(each) for each in contents], lambda _: None, courier)
@@ -66,7 +65,7 @@ def test_thousands_of_small_files_take_a_few_round_trips(node: Node) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_packs_are_bounded_and_large_ones_come_first(node: Node) -> None:
+def test_packs_are_bounded_and_large_ones_come_first(node: FakeNode) -> None:
     contents = [bytes([number]) * 15 for number in range(9)] + [b"a" * 65, b"b" * 17]
     courier = Courier(node)
     arrived: list[int] = []
@@ -78,7 +77,7 @@ def test_packs_are_bounded_and_large_ones_come_first(node: Node) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_several_carry_at_once_and_the_help_ends_with_the_work(node: Node) -> None:
+def test_several_carry_at_once_and_the_help_ends_with_the_work(node: FakeNode) -> None:
     contents = [bytes([number]) * 500 for number in range(8)]
     meeting = threading.Barrier(2, timeout=20)  # both are at work at the same time, or this breaks
     open_ones: list[Courier] = []
@@ -101,7 +100,7 @@ def test_several_carry_at_once_and_the_help_ends_with_the_work(node: Node) -> No
 
 
 @pytest.mark.usefixtures("tiny")
-def test_help_that_cannot_be_had_is_done_without(node: Node) -> None:
+def test_help_that_cannot_be_had_is_done_without(node: FakeNode) -> None:
     contents = [bytes([number]) * 100 for number in range(4)]
 
     @contextmanager
@@ -115,7 +114,7 @@ def test_help_that_cannot_be_had_is_done_without(node: Node) -> None:
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("who", ["first", "helper"])
-def test_a_failure_of_one_ends_the_delivery(node: Node, who: str) -> None:
+def test_a_failure_of_one_ends_the_delivery(node: FakeNode, who: str) -> None:
     contents = [bytes([number]) * 2000 for number in range(6)]
 
     @contextmanager
@@ -133,12 +132,12 @@ def test_a_failure_of_one_ends_the_delivery(node: Node, who: str) -> None:
     assert there(node, *contents)
 
 
-def test_few_bytes_need_no_help(node: Node) -> None:
+def test_few_bytes_need_no_help(node: FakeNode) -> None:
     deliver([content_of(b"x" * 300_000), content_of(b"y")], lambda _: None, Courier(node), [pytest.fail])
     assert there(node, b"x" * 300_000, b"y")
 
 
-def test_content_that_is_not_as_stated_is_refused(node: Node) -> None:
+def test_content_that_is_not_as_stated_is_refused(node: FakeNode) -> None:
     for data in (b"small", b"l" * 300_000):
         with pytest.raises(Refused) as refused:
             deliver([content_of(data, "0" * 64)], lambda _: None, Courier(node))
@@ -152,11 +151,11 @@ def test_a_connection_cut_at_any_byte_is_gone_on_from(
     tmp_path_factory: object, content: bytes, cuts: list[int]
 ) -> None:
     """Every byte of requests and bodies up to the cut reaches the real loop of an agent, and none after it."""
-    node = Node(tmp_path_factory.mktemp("cut"))
+    node = FakeNode(tmp_path_factory.mktemp("cut"))
     digest = hashlib.sha256(content).hexdigest()
     kept = 0
     for cut in cuts:
-        have = Asking(node).ok("blob.begin", digest=digest, size=len(content))["have"]
+        have = AgentCaller(node).ok("blob.begin", digest=digest, size=len(content))["have"]
         assert have >= kept  # what was there stays
         kept = have
         if have < len(content):
@@ -191,7 +190,7 @@ def request(value: Mapping[str, object]) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def served(node: Node, stream: bytes) -> None:
+def served(node: FakeNode, stream: bytes) -> None:
     """An agent hears these bytes, and then the connection is gone."""
     theirs, ours = os.pipe()
     with open(os.devnull, "wb") as answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.agent import engine
+from gpuplan.agent import docker
 from gpuplan.transport.dialect import spoken
 from gpuplan.types.diagnostic import Exit, Problem
 
@@ -25,7 +25,7 @@ from gpuplan.types.diagnostic import Exit, Problem
 def test_the_newest_that_both_know(newest: str, oldest: str | None, chosen: str) -> None:
     about = {"Version": "x", "ApiVersion": newest, "MinAPIVersion": oldest}
     assert spoken("n", about) == chosen
-    assert engine.spoken(about) == f"/v{chosen}"
+    assert docker.api_prefix(about) == f"/v{chosen}"
 
 
 @pytest.mark.parametrize("about", [{}, {"ApiVersion": None}, {"ApiVersion": "latest"}, {"ApiVersion": "1"}])
@@ -33,7 +33,7 @@ def test_what_says_no_version_is_no_docker_engine(about: dict[str, object]) -> N
     with pytest.raises(Problem, match="This is no Docker engine") as caught:
         spoken("n", about)
     assert caught.value.exit_code is Exit.UNREAD
-    assert engine.spoken(about) == ""
+    assert docker.api_prefix(about) == ""
 
 
 def test_an_engine_that_is_too_old_is_told_with_its_version() -> None:

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from .deadlines import Job, run_all
-from .engine import LONGEST_MESSAGE, containers
-from .failure import Failure
+from .docker import LONGEST_MESSAGE, containers
+from .failure import Failure, Job, run_all
 from .world import World
 
 LABEL = "gpuplan.triton"

@@ -7,15 +7,36 @@ import os
 import platform
 import re
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .command import run
 from .failure import Failure
-from .grants import device_access
-from .installed import installed
-from .listening import listening
-from .processes import device_holders, service_of
+from .gpus.toolkit import read_toolkit
+from .proc import device_access, device_holders, listening, service_of
+
+# Running a program of the node, with a deadline that also holds where the program hangs in the driver.
+
+
+def run(argv: Sequence[str], seconds: float) -> tuple[int, str]:
+    """Exit code and everything it said.
+
+    Raises Failure: `no_tool` where there is no such program, `timeout` where it does not end in time. One that hangs
+    in the driver cannot be killed, and so nobody waits for its end.
+    """
+    try:
+        process = subprocess.Popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except FileNotFoundError as error:
+        raise Failure("no_tool", "{} is not on the node".format(argv[0])) from error
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        raise Failure("timeout", "{} did not end within {:g} s".format(" ".join(argv), seconds)) from error
+    return process.returncode, said.decode(errors="replace").strip()
+
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 PATIENCE = 30.0
@@ -128,7 +149,7 @@ class World:
 
     def toolkit(self) -> dict[str, object]:
         """The value of the toolkit probe."""
-        return installed()
+        return read_toolkit()
 
     def run(self, argv: Sequence[str], seconds: float) -> tuple[int, str]:
         """Run a program of the node: exit code and what it said. Raises Failure `no_tool` or `timeout`."""

@@ -62,8 +62,8 @@ def smoke(
     from gpuplan.core.smoke import smoke as ask
     from gpuplan.output.json_smoke import document
     from gpuplan.output.smoke import page
-    from gpuplan.resources.model.apply.proving import Load
-    from gpuplan.resources.model.smoke.asked import memory_of, protocol_of
+    from gpuplan.resources.model.smoke.run import RequestLoad
+    from gpuplan.resources.model.smoke.spec import memory_of, protocol_of
 
     allow_open_files()
     voice = Voice(as_json)
@@ -73,7 +73,7 @@ def smoke(
         tuple(target or ()),
         tuple(model or ()),
         everything,
-        Load(requests, concurrency),
+        RequestLoad(requests, concurrency),
         protocol_of(protocol.value if protocol else ""),
         memory_of(shared_memory.value) if shared_memory else None,
     )

@@ -64,10 +64,10 @@ def _silenced(inputs: Inputs) -> str:
 def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
     """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
     from gpuplan.planfile.sources.alone import check_models, servers_alone
-    from gpuplan.resources.model.smoke.stated import faults_on
+    from gpuplan.resources.model.desired import smoke_issues
 
     found, silenced = check_models(plan)
-    found += tuple(fault for host, placed in servers_alone(plan) for fault in faults_on(plan, host, placed))
+    found += tuple(fault for host, placed in servers_alone(plan) for fault in smoke_issues(plan, host, placed))
     if any(each.severity is Severity.ERROR for each in found):
         raise Problem(found)
     return list(found), _held(silenced)

@@ -14,17 +14,18 @@ from gpuplan.core.plan.desired import desire
 from gpuplan.core.plan.observe import at_once
 from gpuplan.core.plan.targets import Scope
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.resources.model.apply.proving import ONCE, Load
-from gpuplan.resources.model.apply.served import ask_served
-from gpuplan.resources.model.smoke.asked import Asked, Memory, Protocol, asked_from
+from gpuplan.resources.model.smoke.run import ONCE, RequestLoad
+from gpuplan.resources.model.smoke.served import smoke_served_models
+from gpuplan.resources.model.smoke.spec import SharedMemoryKind, SmokeProtocol, SmokeSpec
+from gpuplan.resources.typed import decode
 from gpuplan.transport.connect import connect
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 from gpuplan.types.event import Asked as Heard
 from gpuplan.types.event import Asking, Listener, silent
 from gpuplan.types.inventory import Host, Inventory
-from gpuplan.types.proof import NodeProofs
 from gpuplan.types.resource import Desired
+from gpuplan.types.smoke import NodeSmokeResults
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,17 @@ class Choice:
     """Names; such a model is asked with generated inputs where it has no `smoke`."""
     everything: bool = False
     """Also all models without a `smoke`."""
-    load: Load = ONCE
-    protocol: Protocol = ""
-    shared_memory: Memory | None = None
+    load: RequestLoad = ONCE
+    protocol: SmokeProtocol = ""
+    shared_memory: SharedMemoryKind | None = None
 
-    def asked(self, desired: Desired) -> Asked | None:
+    def asked(self, desired: Desired) -> SmokeSpec | None:
         """What a model is asked; None where it is not."""
         if self.models and desired.address.name.partition("/")[2] not in self.models:
             return None
         if desired.proof is None and not (self.models or self.everything):
             return None
-        stated = Asked() if desired.proof is None else asked_from(desired.proof)
+        stated = SmokeSpec() if desired.proof is None else decode(SmokeSpec, desired.proof)
         return replace(
             stated,
             protocol=self.protocol or stated.protocol,
@@ -57,7 +58,7 @@ class Choice:
 
 def smoke(
     plan_file: PlanFile, inventory: Inventory, choice: Choice, *, base_dir: Path, listen: Listener = silent
-) -> tuple[NodeProofs, ...]:
+) -> tuple[NodeSmokeResults, ...]:
     """Ask all chosen models, all nodes at once and the models of one node one after the other.
 
     Raises:
@@ -68,7 +69,7 @@ def smoke(
     scope = Scope(choice.targets)
     hosts = [host for host in inventory.hosts if scope.has_node(host.name)]
     wishes = desire(plan_file, hosts)
-    chosen: dict[str, Mapping[Address, tuple[Desired, Asked]]] = {}
+    chosen: dict[str, Mapping[Address, tuple[Desired, SmokeSpec]]] = {}
     for host in hosts:
         models = [
             each for each in wishes[host.name].desired if each.address.kind == "model" and scope.has(each.address)
@@ -83,7 +84,7 @@ def smoke(
     return at_once(asked_hosts, lambda host: ask(host, chosen[host.name]))
 
 
-def exit_of(nodes: Sequence[NodeProofs]) -> Exit:
+def exit_of(nodes: Sequence[NodeSmokeResults]) -> Exit:
     """1 where a model did not answer as it should, 4 where a node or a server could not be read, else 0."""
     if any(proof.diagnostics for node in nodes for proof in node.proofs):
         return Exit.ERROR
@@ -92,27 +93,27 @@ def exit_of(nodes: Sequence[NodeProofs]) -> Exit:
 
 def _node(
     host: Host,
-    chosen: Mapping[Address, tuple[Desired, Asked]],
+    chosen: Mapping[Address, tuple[Desired, SmokeSpec]],
     *,
     plan: str,
     base: Path,
-    load: Load,
+    load: RequestLoad,
     listen: Listener,
-) -> NodeProofs:
+) -> NodeSmokeResults:
     """What one node's models answer. Never raises for what the node did."""
     started = time.monotonic()
     listen(Asking(host.name))
     try:
         session = connect(host)
         try:
-            found = ask_served(NodeContext(session, plan, base, {}, lambda _: None), chosen, load)
+            found = smoke_served_models(NodeContext(session, plan, base, {}, lambda _: None), chosen, load)
         finally:
             session.close()
     except Problem as problem:
         told = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
-        found = NodeProofs(host.name, unread=told)
+        found = NodeSmokeResults(host.name, unread=told)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others answer
-        found = NodeProofs(host.name, unread=(unforeseen(host.name, fault, f"Asking {host.name}"),))
+        found = NodeSmokeResults(host.name, unread=(unforeseen(host.name, fault, f"Asking {host.name}"),))
     listen(Heard(host.name, time.monotonic() - started, found.unread[0].summary if found.unread else ""))
     return found
 

@@ -15,7 +15,7 @@ from gpuplan.resources.container.resolve import devices_are_known
 from gpuplan.resources.container.server import is_managed
 from gpuplan.resources.gpu.describe import describe as describe_gpu
 from gpuplan.resources.gpu.read import read as read_gpus
-from gpuplan.resources.model.read import Server
+from gpuplan.resources.model.read import ModelServer
 from gpuplan.resources.model.read import read as read_models
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -31,12 +31,12 @@ def gpus_of(node: Node) -> Mapping[str, tuple[str, str]]:
     observed = read_gpus(node.snapshot)
     if observed.error is not None:
         node.leave_out("the GPUs", f"they could not be read: {observed.error.text}")
-    for lost in observed.lost:
-        node.leave_out(f"GPU {lost.index}", f"it could not be read: {lost.error.text}")
+    for unreadable in observed.unreadable:
+        node.leave_out(f"GPU {unreadable.index}", f"it could not be read: {unreadable.error.text}")
     devices: dict[str, tuple[str, str]] = {}
     for gpu in observed.gpus:
         found = describe_gpu(gpu)
-        node.entries.append(Entry("gpus", found.name, node.name, found.section, found.unsaid))
+        node.entries.append(Entry("gpus", found.name, node.name, found.section, found.omitted))
         devices |= {uuid: (found.name, part) for uuid, part in found.devices.items()}
     return devices
 
@@ -75,7 +75,7 @@ def without_models(node: Node, entry: Entry) -> Entry:
     return replace(entry, section=section, unsaid=(*entry.unsaid, told))
 
 
-def _serving(node: Node, entry: Entry, server: Server, words: Sequence[str]) -> Entry:
+def _serving(node: Node, entry: Entry, server: ModelServer, words: Sequence[str]) -> Entry:
     """A server with what it has loaded; a plan file can say that of one that loads what it is told to."""
     node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
     if is_managed(words):

@@ -1,4 +1,4 @@
-"""Boards with MIG and their geometry, for validation without a node and for the simulation."""
+"""Boards with MIG and their geometry, for validation without a node and for the simulator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Profile:
+class BoardProfile:
     """One GPU instance profile of a board."""
 
     enum: int
-    """Index of NVML_GPU_INSTANCE_PROFILE_*, by which NVML is asked for the profile."""
+    """Index of NVML_GPU_INSTANCE_PROFILE_*, with which NVML returns the profile."""
     id: int
     """The number that `nvidia-smi mig -lgip` prints and that NVML's create call takes."""
     name: str
@@ -23,7 +23,7 @@ class Profile:
     """Compute slices."""
     memory_mib: int
     instances: int
-    """How many the GPU holds at most."""
+    """The most that the GPU holds."""
     multiprocessors: int
     copy_engines: int
     decoders: int
@@ -31,7 +31,7 @@ class Profile:
     jpeg: int
     ofa: int
     placements: tuple[tuple[int, int], ...]
-    """Where it may stand: (start, size) in memory slices."""
+    """Where it may be placed: (start, size) in memory slices."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Board:
 
     catalog_name: str
     product_name: str
-    """As NVML says it."""
-    also: tuple[str, ...]
+    """As NVML reports it."""
+    aliases: tuple[str, ...]
     """Other product names of the same geometry."""
     memory_mib: int
     compute_capability: str
@@ -51,39 +51,39 @@ class Board:
     mode_survives_reboot: bool
     max_instances: int
     """Compute slices of the whole GPU, and so the most instances it can hold."""
-    profiles: tuple[Profile, ...]
+    profiles: tuple[BoardProfile, ...]
     source: str
     assumed: str
-    """What of the profiles no source states; empty where all of it was read."""
+    """Which values of the profiles no source states; empty if all were read from hardware."""
 
     @property
     def memory_slices(self) -> int:
         """Memory slices of the whole GPU, the unit of placements."""
         return max(start + size for profile in self.profiles for start, size in profile.placements)
 
-    def profile(self, name: str) -> Profile | None:
+    def profile(self, name: str) -> BoardProfile | None:
         """The profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
 @dataclass(frozen=True)
-class Traits:
+class MigTraits:
     """How the MIG mode of an architecture behaves."""
 
     architecture: str
     needs_reset_for_mode: bool
     """A change of MIG mode takes effect only with a reset of the GPU."""
     mode_survives_reboot: bool
-    """And a reset; the slices never do."""
+    """It survives a reset too; slices never do."""
 
 
-UNKNOWN_TRAITS = Traits("", needs_reset_for_mode=True, mode_survives_reboot=False)
-"""For an architecture that the catalog does not know: the more cautious of both."""
+UNKNOWN_TRAITS = MigTraits("", needs_reset_for_mode=True, mode_survives_reboot=False)
+"""For an architecture that is not in the catalog: the more cautious value of each."""
 
 
 @dataclass(frozen=True)
 class _Geometry:
-    profiles: tuple[Profile, ...]
+    profiles: tuple[BoardProfile, ...]
     source: str
     assumed: str
 
@@ -93,8 +93,8 @@ def find_board(name: str) -> Board | None:
     return _by_name().get(_plain(name))
 
 
-def traits_of(product_name: str, architecture: str | None) -> Traits:
-    """How MIG mode behaves on a GPU: by its board, else by the architecture that NVML names (such as ``hopper``)."""
+def traits_of(product_name: str, architecture: str | None) -> MigTraits:
+    """How MIG mode behaves on a GPU: by its board, else by the architecture that NVML reports (such as ``hopper``)."""
     board = find_board(product_name)
     return ARCHITECTURES.get(board.architecture if board is not None else architecture or "", UNKNOWN_TRAITS)
 
@@ -105,7 +105,9 @@ def _plain(name: str) -> str:
 
 @cache
 def _by_name() -> Mapping[str, Board]:
-    return {_plain(name): board for board in BOARDS for name in (board.catalog_name, board.product_name, *board.also)}
+    return {
+        _plain(name): board for board in BOARDS for name in (board.catalog_name, board.product_name, *board.aliases)
+    }
 
 
 def _facts() -> dict[str, Any]:
@@ -118,16 +120,16 @@ def _load(facts: dict[str, Any]) -> tuple[Board, ...]:
     return tuple(_board(stated, geometries, facts["architectures"]) for stated in facts["boards"])
 
 
-def _traits(facts: dict[str, Any]) -> Mapping[str, Traits]:
+def _traits(facts: dict[str, Any]) -> Mapping[str, MigTraits]:
     return {
-        name: Traits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
+        name: MigTraits(name, stated["needs_reset_for_mode"], stated["mode_survives_reboot"])
         for name, stated in facts["architectures"].items()
     }
 
 
 def _geometry(stated: dict[str, Any]) -> _Geometry:
     profiles = tuple(
-        Profile(**{**profile, "placements": tuple((start, size) for start, size in profile["placements"])})
+        BoardProfile(**{**profile, "placements": tuple((start, size) for start, size in profile["placements"])})
         for profile in stated["profiles"]
     )
     return _Geometry(profiles, stated["source"], stated["assumed"])
@@ -140,7 +142,7 @@ def _board(
     return Board(
         catalog_name=stated["catalog_name"],
         product_name=stated["product_name"],
-        also=tuple(stated["also"]),
+        aliases=tuple(stated["also"]),
         memory_mib=stated["memory_mib"],
         compute_capability=stated["compute_capability"],
         architecture=stated["architecture"],
@@ -156,5 +158,5 @@ def _board(
 _FACTS = _facts()
 BOARDS: tuple[Board, ...] = _load(_FACTS)
 """Every board of the catalog."""
-ARCHITECTURES: Mapping[str, Traits] = _traits(_FACTS)
-"""Every architecture with MIG, by the name that NVML's number stands for in a snapshot."""
+ARCHITECTURES: Mapping[str, MigTraits] = _traits(_FACTS)
+"""Every architecture with MIG, by its name in a snapshot."""

@@ -14,9 +14,9 @@ _FORM_FACTOR = re.compile(r"-(SXM\d|PCIE)(?=-|$)")
 
 
 def boards_of(filtered: str) -> tuple[str, ...]:
-    """Catalog names of the boards that a filter such as ``0x20B210DE`` means; empty where the catalog knows none.
+    """Catalog names of the boards that a filter such as ``0x20B210DE`` means; empty if the catalog has none.
 
-    A subsystem id behind a colon narrows the filter to one vendor's boards and says nothing of the product.
+    A subsystem id behind a colon narrows the filter to one vendor's boards, not to a product.
     """
     number = filtered.partition(":")[0].upper().removeprefix("0X").zfill(8)
     return _boards().get(number[:4], ()) if number[4:] == _VENDOR else ()

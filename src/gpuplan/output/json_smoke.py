@@ -8,16 +8,16 @@ from gpuplan.output.json import FORMAT
 from gpuplan.output.json_parts import diagnostic
 from gpuplan.output.percentiles import in_milliseconds
 from gpuplan.output.smoke import throughput
-from gpuplan.types.proof import NodeProofs, Proof
+from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 from gpuplan.types.value import JsonObject
 
 
-def document(plan: str, nodes: Sequence[NodeProofs]) -> JsonObject:
+def document(plan: str, nodes: Sequence[NodeSmokeResults]) -> JsonObject:
     """What a smoke run found."""
     return {"kind": "gpuplan smoke", "format": FORMAT, "plan": plan, "nodes": [_node(node) for node in nodes]}
 
 
-def _node(node: NodeProofs) -> JsonObject:
+def _node(node: NodeSmokeResults) -> JsonObject:
     return {
         "node": node.node,
         "proofs": [_proof(proof) for proof in node.proofs],
@@ -25,7 +25,7 @@ def _node(node: NodeProofs) -> JsonObject:
     }
 
 
-def _proof(proof: Proof) -> JsonObject:
+def _proof(proof: SmokeResult) -> JsonObject:
     times = (
         {name: round(value, 3) for name, value in in_milliseconds(proof.latencies).items()} if proof.latencies else None
     )

@@ -10,14 +10,14 @@ from gpuplan.output.escape import visible
 from gpuplan.output.page import BLANK, Block, Page, paragraph
 from gpuplan.output.percentiles import in_milliseconds
 from gpuplan.output.words import count, within
-from gpuplan.types.proof import NodeProofs, Proof
+from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 
 SHOWN = ("p50", "p90", "p95", "p99", "max")
 COLUMN = 7
 """Columns of one number, the space before it included."""
 
 
-def page(nodes: Sequence[NodeProofs]) -> Page:
+def page(nodes: Sequence[NodeSmokeResults]) -> Page:
     """Everything but the diagnostics, with the summary at the end."""
     for node in nodes:
         yield from _node(node)
@@ -25,7 +25,7 @@ def page(nodes: Sequence[NodeProofs]) -> Page:
     yield paragraph(Text(_summary(nodes), "bold"))
 
 
-def _node(node: NodeProofs) -> Iterator[Block]:
+def _node(node: NodeSmokeResults) -> Iterator[Block]:
     flight = max((proof.concurrency for proof in node.proofs), default=1)
     beside = f", {flight} in flight" if flight > 1 else ""
     yield paragraph(Text.assemble((visible(node.node), "bold"), (beside, "dim")))
@@ -40,12 +40,12 @@ def _node(node: NodeProofs) -> Iterator[Block]:
         yield paragraph(Text(f"{visible(each.address or node.node)}: {visible(each.summary)}", "red"), "  ? ")
 
 
-def _name(node: str, proof: Proof) -> str:
+def _name(node: str, proof: SmokeResult) -> str:
     version = "" if proof.version is None else f" version {proof.version}"
     return f"{within(node, proof.address).removeprefix('model/')}{version}"
 
 
-def _told(proof: Proof) -> str:
+def _told(proof: SmokeResult) -> str:
     failed = proof.requests - len(proof.latencies)
     if not proof.requests:
         return " not asked"
@@ -64,17 +64,17 @@ def _heads() -> str:
     return f"{names} ms{'per s':>{COLUMN}}"
 
 
-def _per_second(proof: Proof) -> str:
+def _per_second(proof: SmokeResult) -> str:
     rate = throughput(proof)
     return f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
-def throughput(proof: Proof) -> float:
+def throughput(proof: SmokeResult) -> float:
     """Good answers a second."""
     return len(proof.latencies) / proof.seconds if proof.seconds else 0.0
 
 
-def _summary(nodes: Sequence[NodeProofs]) -> str:
+def _summary(nodes: Sequence[NodeSmokeResults]) -> str:
     proofs = [proof for node in nodes for proof in node.proofs]
     failed = {proof.address for proof in proofs if proof.diagnostics}
     models = {proof.address for proof in proofs}

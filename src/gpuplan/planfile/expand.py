@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from gpuplan.planfile.schema import Container, Model, PlanFile, ServerPorts
+from gpuplan.planfile.schema import Container, Model, PlanFile
 from gpuplan.planfile.select import gpu_parts, on_node
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.inventory import Host
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 
-from gpuplan.planfile.engineoptions import EngineOptions
 from gpuplan.planfile.quantity import refuse_boolean
 from gpuplan.planfile.stated import (
     Bytes,
@@ -24,6 +23,8 @@ from gpuplan.planfile.stated import (
     Stated,
     Whole,
 )
+from gpuplan.resources.container.fields.networking import Attachment, ServerPorts
+from gpuplan.resources.container.fields.table import EngineOptions
 from gpuplan.types.diagnostic import Location
 
 
@@ -110,15 +111,6 @@ class Ready(Stated):
     exec: tuple[str, ...] | None = Field(default=None, description="command that exits with 0 when ready")
 
 
-class ServerPorts(Stated):
-    """Host ports of a model server; `step` is added for each further container of an `each`."""
-
-    http: Port | None = None
-    grpc: Port | None = None
-    metrics: Port | None = None
-    step: Natural = 0
-
-
 FlagValue = str | int | float | bool
 """One value of an option of tritonserver."""
 
@@ -152,13 +144,7 @@ class Container(EngineOptions):
     )
     each: str | None = Field(default=None, description="GPU/SLICE glob; one container for each match")
     gpus: tuple[str, ...] = ()
-    ports: ServerPorts | tuple[str | int, ...] = ()
     env: Mapping[str, str | int | float | bool] = Field(default_factory=dict)
-    volumes: tuple[str, ...] = ()
-    command: tuple[str, ...] | str | None = None
-    entrypoint: tuple[str, ...] | str | None = None
-    restart: str | None = Field(default=None, pattern=r"^(no|always|unless-stopped|on-failure(:\d+)?)$")
-    stop_timeout: Seconds | None = None
     drain: Seconds | None = Field(
         default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
     )
@@ -166,6 +152,17 @@ class Container(EngineOptions):
     adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
     ready: Ready = Field(default_factory=Ready)
     triton: Triton | None = None
+
+    if TYPE_CHECKING:  # those of the table of container fields that code reads by name
+        command: tuple[str, ...] | str | None
+        hostname: str | None
+        ipc: str | None
+        labels: Mapping[str, str]
+        network: str | None
+        networks: tuple[str, ...] | Mapping[str, Attachment]
+        ports: ServerPorts | tuple[str | int, ...]
+        shm_size: int | None
+        stop_timeout: float | None
 
 
 class IgnoredCheck(Stated):

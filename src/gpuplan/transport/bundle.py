@@ -62,9 +62,9 @@ def agent_bundle() -> bytes:
         raise ModuleNotFoundError("nvidia-ml-py is not installed beside gpuplan")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as bundle:
-        for path in sorted(AGENT.glob("*.py")):
+        for path in sorted(AGENT.rglob("*.py")):
             if path.name not in ALONE:
-                bundle.write(path, f"{PACKAGE}/{path.name}")
+                bundle.write(path, f"{PACKAGE}/{path.relative_to(AGENT)}")
         bundle.write(pynvml.origin, "pynvml.py")
     return content.getvalue()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.records import to_json as record_json
 from gpuplan.core.plan.order import in_order
+from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.payload import Owner, payload
-from gpuplan.resources.container.shape import ContainerSpec, to_json
+from gpuplan.resources.container.spec import ContainerSpec, to_json
 from gpuplan.resources.kind import Memory
 from gpuplan.resources.snapshot.raw import mapping, mappings
 from gpuplan.transport.session import Question, Session
@@ -54,7 +54,7 @@ class Bench:
         return {f"g{gpu['index']}": str(gpu["uuid"]) for gpu in mappings(mapping(probe.value).get("gpus"))}
 
     def want(self, name: str, spec: ContainerSpec) -> Desired:
-        needs = [Address(self.node, "gpu", part) for part in spec.devices]
+        needs = [Address(self.node, "gpu", part) for part in spec.gpus]
         needs += [Address(self.node, "repository", name)] if spec.triton else []
         return Desired(Address(self.node, "container", name), to_json(spec), tuple(needs))
 
@@ -86,8 +86,8 @@ class Bench:
     def make_by_hand(self, name: str, role: str, spec: ContainerSpec, *, start: bool = True) -> str:
         """A container of ours that no run of the room made."""
         env = {key: value if isinstance(value, str) else "s3cret-v4lue" for key, value in spec.env.items()}
-        devices = [self.gpus[part] for part in spec.devices]
-        body = payload(spec, Owner(PLAN, role, "by-hand"), devices, env, "/tmp")
+        devices = [self.gpus[part] for part in spec.gpus]
+        body = create_body(spec, Owner(PLAN, role, "by-hand"), devices, env, "/tmp")
         container = str(self.engine.create_container_from_config(body, name)["Id"])
         if start:
             self.engine.start(container)

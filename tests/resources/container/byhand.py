@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from tests.resources.container.bench import Bench
 
 Body = dict[str, Any]
@@ -45,7 +45,7 @@ def rewritings(spec: ContainerSpec, body: Body, bench: Bench) -> Iterator[Hand]:
     """Everything that says the same in other words."""
     host = body["HostConfig"]
     numbers = {uuid: name.removeprefix("g") for name, uuid in bench.gpus.items()}
-    ids = [numbers[bench.gpus[part]] for part in spec.devices]
+    ids = [numbers[bench.gpus[part]] for part in spec.gpus]
     ask = {"Driver": "nvidia", "Count": 0, "Capabilities": [["gpu", "utility"]], "Options": None}
     yield Hand("variables in another order", lambda b: b["Env"].reverse())
     yield Hand("the image by its id", lambda b: b.update(Image=bench.engine.inspect_image(bench.image)["Id"]))
@@ -121,7 +121,7 @@ def _lists(spec: ContainerSpec, host: Body) -> Iterator[Hand]:
         "Dns": ("8.8.4.4", spec.dns, "dns"),
         "ExtraHosts": ("byhand:10.9.9.9", spec.extra_hosts, "extra_hosts.byhand"),
         "SecurityOpt": ("apparmor=unconfined", spec.security_opt, "security_opt"),
-        "Binds": ("vol-z:/by-hand", spec.mounts, "mounts./by-hand"),
+        "Binds": ("vol-z:/by-hand", spec.volumes, "volumes./by-hand"),
     }
     for key, (value, stated, field) in added.items():
         yield Hand(f"{key} added", lambda b, k=key, v=value: host_set(b, k, [*(b["HostConfig"][k] or []), v]), field)
@@ -140,9 +140,9 @@ def _lists(spec: ContainerSpec, host: Body) -> Iterator[Hand]:
     device = {"PathOnHost": "/dev/zero", "PathInContainer": "/dev/byhand", "CgroupPermissions": "rwm"}
     yield Hand("a device", lambda b: host_set(b, "Devices", [*(b["HostConfig"]["Devices"] or []), device]),
                "devices./dev/byhand")  # fmt: skip
-    for path in spec.mounts:
+    for path in spec.volumes:
         left = [bind for bind in host["Binds"] if bind.split(":")[1] != path]
-        yield Hand(f"mount {path} gone", lambda b, bound=left: host_set(b, "Binds", bound), f"mounts.{path}")
+        yield Hand(f"mount {path} gone", lambda b, bound=left: host_set(b, "Binds", bound), f"volumes.{path}")
 
 
 def _scalars(spec: ContainerSpec, body: Body) -> Iterator[Hand]:
@@ -191,6 +191,6 @@ def _with_env(body: Body, name: str) -> None:
 
 
 def _other_gpus(spec: ContainerSpec) -> list[Body] | None:
-    if len(spec.devices) == 1:
+    if len(spec.gpus) == 1:
         return None
     return [{"Driver": "", "Count": 1, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import ContainerSpec, from_json
+from gpuplan.resources.container.spec import ContainerSpec, from_json
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.inventory import Host
 from tests.resources.container.bench import KEY
@@ -60,6 +60,22 @@ STATED: Mapping[str, st.SearchStrategy[Any]] = {
     "shm_size": st.sampled_from(["64MiB", 1 << 28]),
     "memory": st.sampled_from(["64MiB", 1 << 28, 0]),
     "cpus": st.sampled_from([0.25, 1.5, 0.3333333333]),
+    "memory_swap": st.sampled_from([-1, "512MiB"]),
+    "memory_reservation": st.just("16MiB"),
+    "oom_score_adj": st.sampled_from([0, 300]),
+    "oom_kill_disable": st.booleans(),
+    "cpuset": st.sampled_from(["0", "0,1"]),
+    "cpu_shares": st.sampled_from([0, 512]),
+    "pids_limit": st.sampled_from([-1, 0, 200]),
+    "domainname": st.just("example.org"),
+    "dns_search": st.sampled_from([["a.example"], ["b.example", "a.example"]]),
+    "dns_opt": st.sampled_from([["ndots:2"], ["rotate", "ndots:2"]]),
+    "userns_mode": st.just("host"),
+    "cgroupns": st.sampled_from(["host", "private"]),
+    "device_cgroup_rules": st.sampled_from([["c 10:229 rwm"], ["c 10:229 rwm", "b 7:* r"]]),
+    "stop_signal": st.sampled_from(["SIGINT", "term", "10"]),
+    "tty": st.booleans(),
+    "stdin_open": st.booleans(),
     "ulimits": st.sampled_from([{"nofile": {"soft": 128, "hard": 256}}, {"msgqueue": 1000, "nofile": 64}]),
     "sysctls": st.sampled_from([{"net.ipv4.ip_unprivileged_port_start": 80}, {"net.core.somaxconn": "512"}]),
     "cap_add": st.sampled_from([["NET_ADMIN", "cap_sys_ptrace"], ["CAP_NET_ADMIN"]]),
@@ -111,4 +127,6 @@ def _possible(section: dict[str, Any]) -> dict[str, Any]:
         left.pop("sysctls", None)
     if left.get("ipc") == "host":
         left.pop("shm_size", None)
+    if not left.get("memory") and left.get("memory_swap") != -1:
+        left.pop("memory_swap", None)
     return left

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.types.change import Action
 from gpuplan.types.resource import Desired
 from tests.conftest import CutOffs

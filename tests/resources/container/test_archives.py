@@ -18,7 +18,7 @@ from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import archive
 from gpuplan.planfile.sources.archive import look_into
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import from_json
+from gpuplan.resources.container.spec import from_json
 from gpuplan.types.change import Comparison
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.types.resource import Desired
 from tests.conftest import CutOffs
 from tests.resources.container.bench import Bench

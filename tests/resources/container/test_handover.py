@@ -9,7 +9,7 @@ import pytest
 from gpuplan.resources.container.apply import start_first
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Problem

@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.resources.container.apply import lifecycle, start_first
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.resource import Desired
 from tests.resources.container.bench import Bench

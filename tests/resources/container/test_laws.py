@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 
 from gpuplan.resources.container.changes import to_json as step_json
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.types.value import canonical
 from tests.resources.container.bench import KEY, SECRETS, Bench
 from tests.resources.container.byhand import STRAY, Hand, body_of, changes, recreate, rewritings

@@ -11,7 +11,7 @@ from gpuplan.core.plan.targets import only
 from gpuplan.resources.container.apply import lifecycle
 from gpuplan.resources.container.images import image_address
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.change import Action
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Problem
@@ -220,16 +220,16 @@ def test_what_went_away_meanwhile_is_not_stopped(bench: Bench) -> None:
 
 def test_a_device_is_looked_up_when_the_container_is_made(bench: Bench) -> None:
     uuid = bench.gpus["g1"]
-    bench.remembered = {bench.want("x", spec(bench, devices=("g1",))).needs[0]: {"uuid": uuid}}
+    bench.remembered = {bench.want("x", spec(bench, gpus=("g1",))).needs[0]: {"uuid": uuid}}
     bench._remember([])
-    web = bench.want("web", spec(bench, devices=("g1",)))
+    web = bench.want("web", spec(bench, gpus=("g1",)))
     bench.apply(web, bindings={"g1": Later("UUID of g1")})
     assert bench.compare(web).changes == ()
 
 
 def test_a_device_that_is_gone_is_told_before_anything_is_stopped(bench: Bench) -> None:
     bench.apply(bench.want("web", spec(bench)))
-    gone = bench.want("web", spec(bench, devices=("g9",)))
+    gone = bench.want("web", spec(bench, gpus=("g9",)))
     replace = bench.compare(gone, bindings={"g9": Later("UUID of g9")}).changes[0].steps[-1]
     with pytest.raises(Problem) as raised:
         CONTAINER.apply(replace, bench.apply_context)

@@ -16,7 +16,7 @@ import pytest
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.server import command_line
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
 from tests.lab.fixtures import Lab

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.resources.container.conflicts import held_ports
+from gpuplan.resources.container.fields.conversion import observed_fields
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import read
 from gpuplan.resources.model import MODEL as MODELS
 from gpuplan.types.address import Address
@@ -87,7 +87,7 @@ def test_no_shape_of_what_a_node_says_raises(docker: Mapping[Any, Any], gpu: Map
     look = Snapshot("n", probes)
     observed = read(look)
     for live in observed.containers:
-        live_fields(live, observed.networks)
+        observed_fields(live, observed.networks)
         list(held_ports(live))
     bindings = {Address("n", "gpu", name): uuid for name, uuid in BOUND.items()}
     context = DiffContext("n", "prod", Record("prod"), bindings=bindings)

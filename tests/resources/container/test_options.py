@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuplan.resources.container import normal
-from gpuplan.resources.container.payload import Owner, payload
-from gpuplan.resources.container.shape import Healthcheck, Logging
+from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.fields.process import Healthcheck, Logging
 from tests.resources.container.test_spec import faults, one
 
 
@@ -91,7 +91,7 @@ def test_what_is_understood_goes_to_the_engine() -> None:
     )
     assert spec.healthcheck == Healthcheck(("CMD-SHELL", "probe"), 90.0)
     assert spec.logging == Logging(None, {"max-file": "3", "compress": "true"})
-    body: Any = payload(spec, Owner("p", "web", "d"), [], {}, "")
+    body: Any = create_body(spec, Owner("p", "web", "d"), [], {}, "")
     host = body["HostConfig"]
     assert host["Devices"] == [
         {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/fuse", "CgroupPermissions": "rwm"},
@@ -111,7 +111,7 @@ def test_more_shared_memory_than_memory_is_warned_of() -> None:
 
 
 def test_nothing_stated_says_nothing_to_the_engine() -> None:
-    body: Any = payload(one(), Owner("p", "web", "d"), [], {}, "")
+    body: Any = create_body(one(), Owner("p", "web", "d"), [], {}, "")
     assert body["HostConfig"] == {}
     assert set(body) == {"Image", "Labels", "Env", "ExposedPorts", "HostConfig"}
 

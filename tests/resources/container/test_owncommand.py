@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpuplan.planfile.schema import PlanFile
+from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.kind import CONTAINER
-from gpuplan.resources.container.payload import Owner, payload
 from gpuplan.resources.container.server import is_managed
-from gpuplan.resources.container.shape import from_json
+from gpuplan.resources.container.spec import from_json
 from gpuplan.resources.repository import REPOSITORY as REPOSITORIES
 from gpuplan.types.inventory import Host
 
@@ -48,7 +48,7 @@ def test_nothing_is_rendered_and_nothing_brought() -> None:
     found = plan(command=EXPLICIT, volumes=["/srv/models:/models"])
     (desired,), faults = CONTAINER.spec(found, Host("n"))
     assert (list(faults), desired.needs) == ([], ())
-    body = payload(from_json(desired.spec), Owner("own", "tr", "d"), [], {}, "/nowhere")
+    body = create_body(from_json(desired.spec), Owner("own", "tr", "d"), [], {}, "/nowhere")
     assert body["Cmd"] == list(EXPLICIT)
     assert body["HostConfig"]["Binds"] == ["/srv/models:/models"]
     assert body["Labels"]["gpuplan.triton"] == "8000"

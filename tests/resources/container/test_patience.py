@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.readiness import ReadinessWait, readiness_timeout
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.address import Address
 from tests.resources.container.test_spec import one
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.resources.container.apply import lifecycle
 from gpuplan.resources.container.apply.gpu_access import check_gpu_access, request_by_cdi
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.simulator.tools import daemon_reload

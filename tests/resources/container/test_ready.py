@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.shape import ContainerSpec, Healthcheck, Readiness
+from gpuplan.resources.container.fields.process import Healthcheck
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Problem
 from tests.resources.container.bench import Bench
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.shape import from_json
+from gpuplan.resources.container.spec import from_json
 from gpuplan.types.diagnostic import Severity
 from tests.resources.container.case import wishes
 
 TRITON = "nvcr.io/nvidia/tritonserver:24.10-py3"
 NOT_TAKEN = "This Triton release does not accept a flag"
-IDLE = "A flag of Triton that has no effect"
+IDLE = "Triton flag has no effect"
 LIMITED = {"rate-limit": "execution_count"}
 
 
@@ -89,7 +89,7 @@ def test_docker_forms_of_ports(form: str | int, ports: dict[str, tuple[str, ...]
 
 @pytest.mark.parametrize("form", ["http", "80:80:80:80", "1:99999", "a:80", "0:x"])
 def test_ports_that_are_none(form: str) -> None:
-    assert [summary for summary, _, _ in faults(ports=[form])] == ["A port is not understood"]
+    assert [summary for summary, _, _ in faults(ports=[form])] == ["Port is not valid"]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_ports_that_are_none(form: str) -> None:
     ],
 )
 def test_docker_forms_of_volumes(form: str, mounts: dict[str, str]) -> None:
-    assert one(volumes=[form]).mounts == mounts
+    assert one(volumes=[form]).volumes == mounts
 
 
 @pytest.mark.parametrize("form", ["/data", "./x:/x", "../x:/x", "a:b", "/a:/b:sometimes", "/a:/b:ro:z", ":/x"])
 def test_volumes_that_are_none(form: str) -> None:
-    assert [summary for summary, _, _ in faults(volumes=[form])] == ["A volume is not understood"]
+    assert [summary for summary, _, _ in faults(volumes=[form])] == ["Volume is not valid"]
 
 
 def test_two_volumes_at_one_path() -> None:
@@ -117,7 +117,7 @@ def test_two_volumes_at_one_path() -> None:
 def test_words_of_a_command() -> None:
     spec = one(command="serve --name 'two words'", entrypoint="")
     assert (spec.command, spec.entrypoint) == (("serve", "--name", "two words"), ())
-    assert faults(command="serve 'open")[0][0] == "A command is not understood"
+    assert faults(command="serve 'open")[0][0] == "Command is not valid"
 
 
 def test_values_of_variables_are_texts() -> None:
@@ -139,19 +139,19 @@ def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
 @pytest.mark.parametrize(
     ("stated", "summary"),
     [
-        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "GPUs are not given by an environment variable"),
-        ({"labels": {"gpuplan.plan": "x"}}, "A label is reserved"),
-        ({"network": "container:db"}, "A namespace of another container"),
-        ({"network": "host", "ports": ["80:80"]}, "Ports on the host's network"),
-        ({"ready": {"http": "http://x/"}}, "A readiness probe is not understood"),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "GPUs cannot be given by an environment variable"),
+        ({"labels": {"gpuplan.plan": "x"}}, "Label is reserved"),
+        ({"network": "container:db"}, "Namespaces of other containers are not supported"),
+        ({"network": "host", "ports": ["80:80"]}, "Ports with network: host"),
+        ({"ready": {"http": "http://x/"}}, "Readiness probe is not valid"),
         ({"ready": {"tcp": 80, "exec": ["true"]}}, "Several readiness probes"),
-        ({"image": TRITON, "triton": {}, "command": "x"}, "A model server's command is rendered"),
-        ({"image": TRITON, "triton": {}, "volumes": ["/a:/gpuplan/models"]}, "A path is taken"),
+        ({"image": TRITON, "triton": {}, "command": "x"}, "Model server cannot have its own command"),
+        ({"image": TRITON, "triton": {}, "volumes": ["/a:/gpuplan/models"]}, "Path is taken"),
         ({"image": TRITON, "triton": {"flags": {"model-repository": "/x"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"rate-limiter": "off"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"log-verbose": "much"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"cache": 1, "flags": {"cache-config": "local,size=1"}}}, NOT_TAKEN),
-        ({"image": TRITON, "triton": {"flags": {"strict-model-config": True}}}, "A deprecated flag of Triton"),
+        ({"image": TRITON, "triton": {"flags": {"strict-model-config": True}}}, "Triton flag is deprecated"),
         ({"image": TRITON, "triton": {"flags": {"rate-limit": "bogus"}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"log-verbose": [1, 2]}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"rate-limit-resource": ["R1:4", "R2"], **LIMITED}}}, NOT_TAKEN),
@@ -191,7 +191,7 @@ def test_each_slice_has_a_container_with_ports_of_its_own() -> None:
     each = {"image": TRITON, "each": "a100-0/cls-*", "ports": {"http": 8000, "step": 10}, "triton": {}}
     desired, found = wishes({"per": each})
     assert found == ()
-    assert [(d.address.name, from_json(d.spec).devices, from_json(d.spec).ports) for d in desired] == [
+    assert [(d.address.name, from_json(d.spec).gpus, from_json(d.spec).ports) for d in desired] == [
         ("per-0", ("a100-0/cls-a",), {"8000/tcp": ("8000",)}),
         ("per-1", ("a100-0/cls-b",), {"8000/tcp": ("8010",)}),
     ]

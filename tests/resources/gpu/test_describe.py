@@ -1,4 +1,4 @@
-"""A GPU as the section that leaves it as it is: its name, its slices, its settings, and what a plan file cannot say."""
+"""A GPU as the section that leaves it as it is: its name, slices and settings, and what is omitted."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 from gpuplan.resources.gpu.describe import describe
-from gpuplan.resources.gpu.observed import Compute, Gpu, Instance, Power, Profile
+from gpuplan.resources.gpu.observed import ComputeInstance, GpuInstance, MigProfile, ObservedGpu, PowerLimitRange
 from gpuplan.types.snapshot import ProbeError
 
 PROFILES = (
-    Profile(9, "3g.40gb", 3, 40192, 2, ((0, 4), (4, 4))),
-    Profile(19, "1g.10gb", 1, 9728, 7, tuple((start, 1) for start in range(7))),
-    Profile(20, "1g.10gb+me", 1, 9728, 1, tuple((start, 1) for start in range(7))),
+    MigProfile(9, "3g.40gb", 3, 40192, 2, ((0, 4), (4, 4))),
+    MigProfile(19, "1g.10gb", 1, 9728, 7, tuple((start, 1) for start in range(7))),
+    MigProfile(20, "1g.10gb+me", 1, 9728, 1, tuple((start, 1) for start in range(7))),
 )
-WHOLE = Gpu(
-    0, "GPU-a", "07:00.0", "NVIDIA A100-SXM4-80GB", supported=True, current=False, pending=False,
+WHOLE = ObservedGpu(
+    0, "GPU-a", "07:00.0", "NVIDIA A100-SXM4-80GB", mig_supported=True, mig_enabled=False, mig_pending=False,
     profiles=PROFILES, instances=(), processes=(),
 )  # fmt: skip
-CUT = replace(WHOLE, current=True, pending=True)
-HALF = Instance(1, 9, "3g.40gb", 4, 4, (Compute(0, 3, "MIG-h"),))
-SMALL = Instance(7, 20, "1g.10gb+me", 0, 1, (Compute(0, 1, "MIG-s"),))
+CUT = replace(WHOLE, mig_enabled=True, mig_pending=True)
+HALF = GpuInstance(1, 9, "3g.40gb", 4, 4, (ComputeInstance(0, 3, "MIG-h"),))
+SMALL = GpuInstance(7, 20, "1g.10gb+me", 0, 1, (ComputeInstance(0, 1, "MIG-s"),))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ SMALL = Instance(7, 20, "1g.10gb+me", 0, 1, (Compute(0, 1, "MIG-s"),))
         ("", "gpu-0"),
     ],
 )
-def test_its_name_is_that_of_its_model(product: str, name: str) -> None:
+def test_its_name_is_that_of_its_board(product: str, name: str) -> None:
     assert describe(replace(WHOLE, name=product)).name == name
 
 
@@ -48,46 +48,47 @@ def test_slices_state_where_they_begin() -> None:
         "3g-4": {"profile": "3g.40gb", "start": 4},
     }
     assert found.devices == {"GPU-a": "", "MIG-s": "1g-me-0", "MIG-h": "3g-4"}
-    assert found.unsaid == ()
+    assert found.omitted == ()
 
 
 def test_several_compute_instances_are_parts() -> None:
-    both = (Compute(0, 1, "MIG-x"), Compute(1, 2, "MIG-y"))
-    found = describe(replace(CUT, instances=(replace(HALF, computes=both),)))
+    both = (ComputeInstance(0, 1, "MIG-x"), ComputeInstance(1, 2, "MIG-y"))
+    found = describe(replace(CUT, instances=(replace(HALF, compute_instances=both),)))
     assert found.section["mig"] == {"3g-4": {"profile": "3g.40gb", "start": 4, "compute": ["1c", "2c"]}}
     assert found.devices == {"GPU-a": "", "MIG-x": "3g-4/0", "MIG-y": "3g-4/1"}
 
 
-def test_a_slice_without_a_compute_instance_is_told() -> None:
-    found = describe(replace(CUT, instances=(replace(HALF, computes=()), SMALL)))
+def test_a_slice_without_a_compute_instance_is_omitted() -> None:
+    found = describe(replace(CUT, instances=(replace(HALF, compute_instances=()), SMALL)))
     assert list(found.section["mig"]) == ["1g-me-0"]
-    assert found.unsaid == ("the slice 3g.40gb at 4 has no compute instance",)
+    assert found.omitted == ("the slice 3g.40gb at 4 has no compute instance",)
 
 
 @pytest.mark.parametrize(
-    ("gpu", "unsaid"),
+    ("gpu", "omitted"),
     [
-        (replace(WHOLE, pending=True), "its MIG mode is about to change with a reset, so it is left alone"),
-        (replace(CUT, instances=ProbeError("timeout", "too slow")), "its slices could not be read: too slow"),
+        (replace(WHOLE, mig_pending=True), "its MIG mode changes with the next reset, so it is left alone"),
+        (replace(CUT, instances=ProbeError("timeout", "too slow")), "cannot read its slices: too slow"),
     ],
 )
-def test_what_is_not_certain_is_not_said(gpu: Gpu, unsaid: str) -> None:
+def test_what_is_uncertain_is_omitted(gpu: ObservedGpu, omitted: str) -> None:
     found = describe(gpu)
     assert "mig" not in found.section
-    assert found.unsaid == (unsaid,)
+    assert found.omitted == (omitted,)
 
 
-def test_settings_that_such_a_gpu_has_anyway_are_not_said() -> None:
-    usual = Power(400_000, 400_000, 100_000, 400_000)
-    plain = describe(replace(WHOLE, power=usual, persistence=False, compute_mode="default"))
+def test_usual_settings_are_omitted() -> None:
+    limits = PowerLimitRange(400_000, 100_000, 400_000)
+    usual = {"persistence_mode": False, "power_limit_mw": 400_000, "compute_mode": "default"}
+    plain = describe(replace(WHOLE, power_limits=limits, settings=usual))
     assert plain.section == {"select": {"index": 0}, "mig": "disabled"}
-    less = replace(usual, limit_mw=350_500)
-    other = describe(replace(WHOLE, power=less, persistence=True, compute_mode="exclusive_process"))
+    changed = {"persistence_mode": True, "power_limit_mw": 350_500, "compute_mode": "exclusive_process"}
+    other = describe(replace(WHOLE, power_limits=limits, settings=changed))
     assert other.section == {
         "select": {"index": 0}, "mig": "disabled", "persistence_mode": True, "power_limit": "350.5W",
         "compute_mode": "exclusive_process",
     }  # fmt: skip
 
 
-def test_a_gpu_without_mig_says_nothing_of_it() -> None:
-    assert describe(replace(WHOLE, supported=False, profiles=())).section == {"select": {"index": 0}}
+def test_mig_is_omitted_for_a_gpu_without_it() -> None:
+    assert describe(replace(WHOLE, mig_supported=False, profiles=())).section == {"select": {"index": 0}}

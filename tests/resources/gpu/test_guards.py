@@ -1,4 +1,4 @@
-"""Each guard: refused without it, done with it, and not lifted by the name of another."""
+"""Each guard: refused without --allow, done with it, and not lifted by the name of another."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
-from tests.resources.gpu.case import address, wishes
-from tests.resources.gpu.node import Node
-from tests.resources.gpu.test_apply import run
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import address, desired_gpus, run
 
 A100 = {"board": "A100-SXM4-80GB"}
 SLICE = {"profile": "7g.80gb", "start": 0, "mig": "MIG-x"}
@@ -24,14 +23,14 @@ CUT = {"a100-0": {"select": {"index": 0}, "mig": {"a": "4g.40gb"}}}
 
 
 def idle_in(devices: list[str]) -> list[dict[str, Any]]:
-    """A stranger's container that was given devices and runs nothing on them."""
+    """An unmanaged container that has devices and is idle."""
     return [{"id": "eeee", "name": "notebook", "devices": devices}]
 
 
 MADE_BEFORE = Record(
     "prod", run="r1", remembered={address("a100-0/x"): {"gpu": "GPU-0", "profile": "7g.80gb", "start": 0, "size": 8}}
 )
-"""This plan file made the slice that stands."""
+"""This plan file made the existing slice."""
 
 
 CASES: dict[str, tuple[Node, Any, bool, str]] = {
@@ -45,14 +44,14 @@ CASES: dict[str, tuple[Node, Any, bool, str]] = {
     ),
     "gpu-reset": (
         Node([{**A100, "current": False}], modules=["nvidia", "nvidia_drm"]), CUT, False,
-        "has to be reset and is held by kernel module nvidia_drm",
+        "must be reset and is held by kernel module nvidia_drm",
     ),
 }  # fmt: skip
-"""Guard → node, wish, whether this plan file made what stands, and the words that name who is in the way."""
+"""Guard → node, desired GPUs, whether this plan file made the existing slice, and the text that names the user."""
 
 
 def compared(node: Node, wanted: Any, record: Record) -> NodeChanges:
-    found = diff(wishes(wanted), read(node.look()), DiffContext("n", "prod", record))
+    found = diff(desired_gpus(wanted), read(node.look()), DiffContext("n", "prod", record))
     return NodeChanges("n", changes=found.changes, unmanaged=found.unmanaged)
 
 
@@ -68,31 +67,31 @@ def test_refused_without_done_with_and_no_other_name_lifts_it(guard: str) -> Non
         assert named in refusal.detail
         assert f"--allow {guard}" in refusal.fix
     assert node_refusals(change_set, [guard]) == ()
-    run(node, wishes(wanted), record)
+    run(node, desired_gpus(wanted), record)
     assert [each["profile"] for each in node.gpus[0]["instances"]] == ["4g.40gb"]
 
 
-def test_a_reboot_is_refused_and_once_it_is_allowed_the_mode_pends_until_then() -> None:
+def test_a_reboot_is_refused_and_if_it_is_allowed_the_mode_pends_until_then() -> None:
     node = Node([{**A100, "current": False, "virtualization": "passthrough"}])
     change_set = compared(node, CUT, Record("prod"))
     (refusal,) = node_refusals(change_set, [each for each in GUARDS if each != "gpu-reboot"])
     assert "only with a reboot of the node" in refusal.detail
     assert node_refusals(change_set, ["gpu-reboot"]) == ()
-    with pytest.raises(Problem, match=r"waits for a reboot.*passed through to a virtual machine") as caught:
-        run(node, wishes(CUT), Record("prod"))
+    with pytest.raises(Problem, match=r"needs a reboot.*passed through to a virtual machine") as caught:
+        run(node, desired_gpus(CUT), Record("prod"))
     assert "gpuplan never reboots a node" in caught.value.diagnostics[0].fix
     assert (node.gpus[0]["current"], node.gpus[0]["pending"]) == (False, True)
-    with pytest.raises(Problem, match="waits for a reboot"):
-        run(node, wishes(CUT), Record("prod"))
+    with pytest.raises(Problem, match="needs a reboot"):
+        run(node, desired_gpus(CUT), Record("prod"))
     assert [operation for operation, _ in node.done] == ["mig.set_mode"], "it is set once and not set back"
     node.gpus[0]["current"] = True
-    run(node, wishes(CUT), Record("prod"))
+    run(node, desired_gpus(CUT), Record("prod"))
     assert [each["profile"] for each in node.gpus[0]["instances"]] == ["4g.40gb"]
 
 
-def test_a_guard_that_is_lifted_kills_nobody() -> None:
+def test_a_lifted_guard_kills_no_process() -> None:
     node = Node([{**A100, "current": False, "processes": [{"name": "python", "pid": 7}]}])
     (change,) = compared(node, CUT, Record("prod")).changes
-    with pytest.raises(Problem, match=r"process python \(pid 7\) still runs on the GPU GPU-0"):
+    with pytest.raises(Problem, match=r"process python \(pid 7\) uses the GPU GPU-0"):
         apply_step(change.steps[0], node)
     assert node.done == []

@@ -1,4 +1,4 @@
-"""Laws of the gpu room, on every board: applied means in sync, busy means left alone, unread means unchanged."""
+"""Laws of GPUs on every board: applied means in sync, busy means protected by a guard, unreadable means unchanged."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.resources.gpu.desired import GpuSpec, SliceSpec, read_spec
+from gpuplan.resources.gpu.desired import GpuSelector, GpuSpec, SliceSpec, decode_spec, encode_spec
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
+from gpuplan.resources.gpu.steps import DestroyComputeInstance, DestroySlice, decode_payload
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
-from tests.resources.gpu.case import wishes
-from tests.resources.gpu.node import Node
-from tests.resources.gpu.test_apply import changes, run
+from tests.resources.gpu.fakenode import Node
+from tests.resources.gpu.support import changes, desired_gpus, run
 
 ERROR = {"error": {"code": "unexpected", "text": "Unknown Error"}}
 
@@ -43,15 +43,15 @@ def stories(draw: st.DrawFn) -> tuple[str, list[Any], list[tuple[str, int]], boo
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
-    """Names of GPUs and slices that are renamed, exchanged or dropped end as wanted, and nothing of ours is left."""
+def test_names_may_move_between_gpus(data: st.DataObject) -> None:
+    """Names of GPUs and slices that are renamed, exchanged or dropped converge, and no managed slice is left."""
     board = data.draw(st.sampled_from(["A100-SXM4-80GB", "A30"]))
     node, record = Node([{"board": board}, {"board": board}]), Record("prod")
     small, large = ("1g.10gb", "3g.40gb") if board != "A30" else ("1g.6gb", "2g.12gb")
     for _ in range(3):
         names = data.draw(st.permutations(["a", "b", "c"]))[:2]
         parts = st.dictionaries(st.sampled_from("xyz"), st.sampled_from([small, large]), min_size=1, max_size=3)
-        wanted = wishes(
+        wanted = desired_gpus(
             {name: {"select": {"uuid": f"GPU-{number}"}, "mig": data.draw(parts)} for number, name in enumerate(names)}
         )
         if diff(wanted, read(node.look()), DiffContext("n", "prod", record)).diagnostics:
@@ -59,7 +59,7 @@ def test_names_may_wander_between_gpus(data: st.DataObject) -> None:
         record = run(node, wanted, record)
         assert changes(node, wanted, record) == ()
         live = [sorted(one["profile"] for one in gpu["instances"]) for gpu in node.gpus]
-        assert live == [sorted(each.profile for each in read_spec(one.spec).slices) for one in wanted]
+        assert live == [sorted(each.profile for each in decode_spec(one.spec).slices) for one in wanted]
     run(node, (), record)
     assert [gpu["instances"] for gpu in node.gpus] == [[], []]
 
@@ -69,7 +69,7 @@ def gpus(mig: Any) -> Any:
 
 
 def compared(node: Node, mig: Any, record: Record) -> Any:
-    return diff(wishes(gpus(mig)), read(node.look()), DiffContext("n", "prod", record))
+    return diff(desired_gpus(gpus(mig)), read(node.look()), DiffContext("n", "prod", record))
 
 
 @given(stories())
@@ -80,8 +80,8 @@ def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[
     for mig in sections:
         if compared(node, mig, record).diagnostics:
             continue
-        record = run(node, wishes(gpus(mig)), record)
-        assert changes(node, wishes(gpus(mig)), record) == ()
+        record = run(node, desired_gpus(gpus(mig)), record)
+        assert changes(node, desired_gpus(gpus(mig)), record) == ()
     run(node, (), record)
     assert node.gpus[0]["instances"] == []
     assert node.gpus[0]["current"] == on or sections.count("disabled")
@@ -89,7 +89,7 @@ def test_after_an_apply_nothing_differs(story: tuple[str, list[Any], list[tuple[
 
 @given(stories(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_nothing_of_a_stranger_goes_without_a_guard(
+def test_nothing_busy_is_destroyed_without_a_guard(
     story: tuple[str, list[Any], list[tuple[str, int]], bool], data: st.DataObject
 ) -> None:
     board, sections, _, _ = story
@@ -97,7 +97,7 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     before, after = sections[0], sections[1]
     if before == "disabled" or compared(node, before, record).diagnostics:
         return
-    record = run(node, wishes(gpus(before)), record)
+    record = run(node, desired_gpus(gpus(before)), record)
     live = node.gpus[0]["instances"]
     busy = data.draw(st.lists(st.sampled_from([one["id"] for one in live]), unique=True))
     node.gpus[0]["processes"] = [
@@ -108,12 +108,13 @@ def test_nothing_of_a_stranger_goes_without_a_guard(
     ]
     found = compared(node, after, record)
     steps = [step for change in found.changes for step in change.steps]
-    going = {step.arguments["instance"] for step in steps if step.arguments["act"] == "destroy"}
+    payloads = [decode_payload(step.arguments) for step in steps]
+    going = {payload.instance_id for payload in payloads if isinstance(payload, DestroySlice)}
     guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
     assert len([each for each in guarded if "compute instance" not in each.what]) == len(going & set(busy))
     ids = {(one["start"], inside["id"]) for one in live for inside in one["compute_instances"] if one["id"] in busy}
-    inside = [step.arguments for step in steps if step.arguments["act"] == "destroy_compute"]
-    hit = [each for each in inside if (each["start"], each["compute"]) in ids]
+    inside = [payload for payload in payloads if isinstance(payload, DestroyComputeInstance)]
+    hit = [payload for payload in inside if (payload.start, payload.compute_id) in ids]
     assert len(guarded) == len(going & set(busy)) + len(hit)
 
 
@@ -125,7 +126,7 @@ def test_a_failed_probe_never_yields_a_change(
     board, sections, _, on = story
     node, record = Node([{"board": board, "current": on}]), Record("prod")
     if not compared(node, sections[0], record).diagnostics:
-        record = run(node, wishes(gpus(sections[0])), record)
+        record = run(node, desired_gpus(gpus(sections[0])), record)
     if failing == "probe":
         node.probe_error = ERROR["error"]
     elif failing == "gpu":
@@ -159,7 +160,8 @@ def changes_if_read(node: Node, mig: Any, record: Record, failing: str) -> Any:
 @given(st.data())
 def test_a_spec_survives_its_json_form(data: st.DataObject) -> None:
     name = st.text("abc01[]", min_size=1, max_size=5)
-    selectors = st.sampled_from([("index", 0), ("uuid", "GPU-1"), ("pci", "0000:07:00.0"), ("model", "A100"), "all"])
+    keys = [("index", 0), ("uuid", "GPU-1"), ("pci", "0000:07:00.0"), ("model", "A100")]
+    selectors = st.sampled_from([GpuSelector("all"), *(GpuSelector(key, value) for key, value in keys)])
     slices = st.lists(st.builds(SliceSpec, name, st.just("3g.40gb"))).map(tuple)
     stated = data.draw(st.builds(GpuSpec, selectors, st.none() | st.just("disabled") | slices))
-    assert read_spec(stated.to_json()) == stated
+    assert decode_spec(encode_spec(stated)) == stated

@@ -1,4 +1,4 @@
-"""The room over the real agent on a simulated node: cut, in sync, cut anew, left as found."""
+"""GPUs with the real agent on a simulated node: applied, in sync, changed, and back to the original state."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
-from tests.resources.gpu.case import wishes
-from tests.resources.gpu.test_apply import remember
+from tests.resources.gpu.support import desired_gpus, remember
 
 
-class Hands(SimulatedSession):
-    """A simulated session as the hands of a step."""
+class SimulatedContext(SimulatedSession):
+    """A simulated session as the apply context of a step."""
 
     plan = "prod"
 
@@ -36,16 +35,16 @@ class Hands(SimulatedSession):
         assert text
 
     def missing(self, digests: object) -> list[str]:
-        raise NotImplementedError("the gpu room brings no content")
+        raise NotImplementedError("the GPU kind brings no content")
 
     source = secret = missing
 
 
-def compare(node: Hands, desired: tuple[Desired, ...], record: Record) -> Comparison:
+def compare(node: SimulatedContext, desired: tuple[Desired, ...], record: Record) -> Comparison:
     return GPU.compare(desired, node.look("gpu", "docker", "others"), DiffContext("n", "prod", record))
 
 
-def apply(node: Hands, desired: tuple[Desired, ...], record: Record) -> Record:
+def apply(node: SimulatedContext, desired: tuple[Desired, ...], record: Record) -> Record:
     found = compare(node, desired, record)
     assert (found.diagnostics, found.unknown) == ((), ())
     for change in found.changes:
@@ -62,20 +61,20 @@ def apply(node: Hands, desired: tuple[Desired, ...], record: Record) -> Record:
         ("A30", {"a": "2g.12gb", "b": "1g.6gb"}, {"a": "4g.24gb"}),
     ],
 )
-def test_cut_and_cut_anew_and_left_as_found(
+def test_slices_are_applied_changed_and_the_original_state_restored(
     model: str, first: JsonObject, second: JsonObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     simulated: JsonObject = {"gpus": [{"model": model}], "driver": "570.86.15"}
-    node = Hands(Host("n", connection=Connection.SIMULATED, simulated=simulated))
+    node = SimulatedContext(Host("n", connection=Connection.SIMULATED, simulated=simulated))
     record = Record("prod", run="r1")
     for mig in (first, second):
-        desired = wishes({"g": {"select": {"index": 0}, "mig": mig}})
+        desired = desired_gpus({"g": {"select": {"index": 0}, "mig": mig}})
         record = apply(node, desired, record)
         settled = compare(node, desired, record)
         assert settled.changes == ()
         assert all(isinstance(bound, str) for bound in settled.bindings.values())
     record = apply(node, (), record)
     assert record.remembered == {}
-    assert [(gpu.current, gpu.instances) for gpu in GPU.read(node.look("gpu")).gpus] == [(False, ())]
+    assert [(gpu.mig_enabled, gpu.instances) for gpu in GPU.read(node.look("gpu")).gpus] == [(False, ())]
     node.close()

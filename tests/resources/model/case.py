@@ -1,4 +1,4 @@
-"""Cases as data: wanted models, what the servers have loaded, what is disturbed → what the room must say of it."""
+"""Cases as data: desired models, what the servers have loaded, what is disturbed → the expected comparison."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from gpuplan.resources.model.budget import Budget
 from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.memory import GIB
 from gpuplan.resources.model.read import read
-from gpuplan.resources.model.wanted import Wanted
+from gpuplan.resources.model.spec import InstanceGroup, MemoryBudget, ModelSpec, SliceSize
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
@@ -23,9 +23,9 @@ from gpuplan.types.value import JsonObject, Later
 from tests.resources.told import checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-KEYS = "about wanted recorded applied servers others repositories gpu errors disturbed expect"
+KEYS = "about desired recorded applied servers others repositories gpu errors disturbed expect"
 UUID = "GPU-1"
-"""The one GPU of a case that states `gpu`; it is a100 in the plan file, and what it is cut into are slices of that."""
+"""The one GPU of a case that states `gpu`; it is a100 in the plan file."""
 
 
 @dataclass
@@ -41,35 +41,34 @@ class Case:
     bindings: Mapping[Address, str | Later]
 
     def compare(self) -> Comparison:
-        """What the room says now."""
+        """The comparison of the kind."""
         known = DiffContext("n", "prod", self.record, self.bindings, self.disturbed)
         return diff(self.desired, read(self.snapshot), known)
 
 
 def load(path: Path) -> Case:
-    """Read a case; a key that nobody reads is an error."""
+    """Read a case; an unknown key is an error."""
     stated = checked(yaml.safe_load(path.read_text("utf-8")), KEYS)
-    recorded = {
-        each.address: Recorded(each.digest, each.spec, each.needs) for each in wishes(stated.get("recorded", {}))
-    }
+    recorded = desired_models(stated.get("recorded", {}))
+    resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in recorded}
     return Case(
         stated["about"],
-        wishes(stated.get("wanted", {})),
+        desired_models(stated.get("desired", {})),
         snapshot(
             stated.get("servers", {}), stated.get("repositories", {}), stated.get("errors", {}), stated.get("gpu", {})
         ),
-        Record("prod", "r1", when=stated.get("applied", ""), resources=recorded),
+        Record("prod", "r1", when=stated.get("applied", ""), resources=resources),
         {_address(name): why for name, why in stated.get("disturbed", {}).items()},
         stated["expect"],
         bindings(stated.get("gpu", {})),
     )
 
 
-def wishes(wanted: Mapping[str, Mapping[str, Any]]) -> tuple[Desired, ...]:
+def desired_models(models_by_container: Mapping[str, Mapping[str, Any]]) -> tuple[Desired, ...]:
     """Desired models by container and name."""
     return tuple(
-        _desired(container, name, checked(model or {}, "content versions parts repository overlay budget"))
-        for container, models in wanted.items()
+        _desired(container, name, checked(model or {}, "content versions parts repository overrides budget"))
+        for container, models in models_by_container.items()
         for name, model in models.items()
     )
 
@@ -80,7 +79,7 @@ def snapshot(
     errors: Mapping[str, tuple[str, str]],
     gpu: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """What the node tells: its containers, the servers in those that run, its repositories."""
+    """A node with these containers, the servers in the running ones, and their repositories."""
     running = {name: server for name, server in servers.items() if not server.get("stopped")}
     probes: dict[str, JsonObject] = {
         "docker": {"containers": [_container(name, server) for name, server in servers.items()]},
@@ -93,7 +92,7 @@ def snapshot(
 
 
 def bindings(gpu: Mapping[str, Any]) -> Mapping[Address, str | Later]:
-    """What the gpu room has resolved: the GPU, its slices, and those that are yet to be made."""
+    """The bindings of the gpu kind: the GPU, its slices, and slices that will be created."""
     home = Address("n", "gpu", "a100")
     slices: dict[Address, str | Later] = {home.part(name): f"MIG-{name}" for name in gpu.get("slices", {})}
     later = {home.part(name): Later(f"slice {name}") for name in gpu.get("later", ())}
@@ -101,7 +100,7 @@ def bindings(gpu: Mapping[str, Any]) -> Mapping[Address, str | Later]:
 
 
 def _gpu(stated: Mapping[str, Any]) -> JsonObject:
-    """Memory in GiB; `processes` are container (or nothing), GiB, and slice where it is cut."""
+    """Memory in GiB; `processes` are container (or nothing), GiB, and the slice if there are slices."""
     checked(stated, "memory profiles slices later processes")
     sizes = {name: number for number, name in enumerate(stated.get("profiles", {}))}
     slices = list(stated.get("slices", {}))
@@ -135,32 +134,32 @@ def _address(name: str) -> Address:
 
 
 def _desired(container: str, name: str, model: Mapping[str, Any]) -> Desired:
-    remote, overlay = model.get("repository", ""), tuple(model.get("overlay", ()))
-    wanted = Wanted(
-        container,
-        name,
-        model.get("content", "" if remote else "c1"),
-        tuple(model.get("versions", () if remote else (1,))),
-        60.0,
-        remote,
-        overlay,
-        _budget(model["budget"]) if "budget" in model else None,
+    external = model.get("repository", "")
+    spec = ModelSpec(
+        container=container,
+        model=name,
+        content=model.get("content", "" if external else "c1"),
+        versions=tuple(model.get("versions", () if external else (1,))),
+        load_timeout=60.0,
+        repository=external,
+        overrides=tuple(model.get("overrides", ())),
+        budget=_budget(model["budget"]) if "budget" in model else None,
     )
     home = Address("n", "model", container)
-    files = () if remote else (Address("n", "repository", container).part(name),)
+    files = () if external else (Address("n", "repository", container).part(name),)
     parts = tuple(home.part(part) for part in model.get("parts", ()))
-    return Desired(home.part(name), wanted.json(), (Address("n", "container", container), *files, *parts))
+    return Desired(home.part(name), encode(spec), (Address("n", "container", container), *files, *parts))
 
 
-def _budget(stated: Mapping[str, Any]) -> Budget:
+def _budget(stated: Mapping[str, Any]) -> MemoryBudget:
     checked(stated, "gib groups backend devices slices overcommit")
-    return Budget(
-        int(stated["gib"] * GIB),
-        tuple((count, tuple(gpus)) for count, gpus in stated.get("groups", [[1, []]])),
-        stated.get("backend", "onnxruntime"),
-        tuple(stated.get("devices", ["a100"])),
-        stated.get("slices", {}),
-        stated.get("overcommit", False),
+    return MemoryBudget(
+        memory=int(stated["gib"] * GIB),
+        instance_groups=tuple(InstanceGroup(count, tuple(gpus)) for count, gpus in stated.get("groups", [[1, []]])),
+        backend=stated.get("backend", "onnxruntime"),
+        devices=tuple(stated.get("devices", ["a100"])),
+        slices={name: SliceSize(**size) for name, size in stated.get("slices", {}).items()},
+        overcommit=stated.get("overcommit", False),
     )
 
 
@@ -202,8 +201,8 @@ def _config(content: str | None, parts: Any) -> JsonObject:
 
 
 def _repository(stated: Mapping[str, Any]) -> JsonObject:
-    checked(stated, "at_start files unproven")
+    checked(stated, "at_start files unverified")
     at_start = stated.get("at_start", [])
     files: dict[str, JsonObject] = {m: {"content": None, "files": {}} for m in stated.get("files", at_start)}
-    files |= {model: {**files[model], "previous": "0" * 64} for model in stated.get("unproven", ())}
+    files |= {model: {**files[model], "previous": "0" * 64} for model in stated.get("unverified", ())}
     return {"load_models": at_start, "models": files}

@@ -1,4 +1,4 @@
-"""Cases as data: the files that are wanted and the files that lie on the node → what the room must say of them."""
+"""Cases as data: the desired files and the files on the node → the expected comparison."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import yaml
 
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
+from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, RepositorySpec
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
@@ -36,42 +38,46 @@ class Case:
     expect: Mapping[str, Any]
 
     def compare(self) -> Comparison:
-        """What the room says now."""
+        """The comparison of the kind."""
         return diff(self.desired, read(self.snapshot), DiffContext("n", "prod", self.record))
 
 
 def load(path: Path) -> Case:
-    """Read a case; a key that nobody reads is an error."""
+    """Read a case; an unknown key is an error."""
     stated = checked(
-        yaml.safe_load(path.read_text("utf-8")), "about wanted found unreadable error recorded silent expect"
+        yaml.safe_load(path.read_text("utf-8")), "about desired observed unreadable error recorded without_texts expect"
     )
-    recorded = wishes(stated.get("recorded", {}))
+    recorded = desired_repositories(stated.get("recorded", {}))
     error = stated.get("error")
-    probe = Probe(error=ProbeError(*error)) if error else found(stated.get("found", {}), stated.get("silent", False))
+    probe = (
+        Probe(error=ProbeError(*error))
+        if error
+        else observed(stated.get("observed", {}), stated.get("without_texts", False))
+    )
     probe = unreadable(probe, stated.get("unreadable", {}))
     return Case(
         stated["about"],
-        wishes(stated.get("wanted", {})),
+        desired_repositories(stated.get("desired", {})),
         Snapshot("n", {"repository": probe}),
         Record("prod", "r1", resources={each.address: Recorded(each.digest, each.spec) for each in recorded}),
         stated["expect"],
     )
 
 
-def wishes(wanted: Texts) -> tuple[Desired, ...]:
+def desired_repositories(models_by_container: Texts) -> tuple[Desired, ...]:
     """Desired repositories of files that are given by their texts."""
     return tuple(
         Desired(
             Address("n", "repository", container),
-            {"container": container, "models": {name: _model(name, files) for name, files in models.items()}},
+            encode(RepositorySpec(container, {name: _model(name, files) for name, files in models.items()})),
         )
-        for container, models in wanted.items()
+        for container, models in models_by_container.items()
     )
 
 
-def found(repositories: Texts, silent: bool = False) -> Probe:
-    """What the node tells of the same; a silent one tells no texts."""
-    return Probe({"repositories": {name: _repository(models, silent) for name, models in repositories.items()}})
+def observed(repositories: Texts, without_texts: bool = False) -> Probe:
+    """What the node reports of such models; the texts of configs, unless `without_texts`."""
+    return Probe({"repositories": {name: _repository(models, without_texts) for name, models in repositories.items()}})
 
 
 def unreadable(probe: Probe, errors: Mapping[str, Mapping[str, Sequence[str]]]) -> Probe:
@@ -85,33 +91,37 @@ def unreadable(probe: Probe, errors: Mapping[str, Mapping[str, Sequence[str]]]) 
     return probe
 
 
-def _repository(models: Mapping[str, Mapping[str, Any]], silent: bool) -> JsonObject:
-    told = {
-        name: {"content": None, "files": {path: _found(path, text, silent) for path, text in files.items()}}
+def _repository(models: Mapping[str, Mapping[str, Any]], without_texts: bool) -> JsonObject:
+    reported = {
+        name: {
+            "content": None,
+            "files": {path: _observed_file(path, text, without_texts) for path, text in files.items()},
+        }
         for name, files in models.items()
     }
-    return {"load_models": [], "models": told}
+    return {"load_models": [], "models": reported}
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _model(name: str, files: Mapping[str, str]) -> JsonObject:
-    return {"content": digest(files), "files": {path: _wanted(name, path, text) for path, text in files.items()}}
+def _model(name: str, files: Mapping[str, str]) -> ModelFiles:
+    return ModelFiles(digest(files), {path: _desired_file(name, path, text) for path, text in files.items()})
 
 
-def _wanted(name: str, path: str, text: str) -> JsonObject:
+def _desired_file(name: str, path: str, text: str) -> RepositoryFile:
     if path.endswith("/"):
-        return {"sha256": "", "size": 0}
-    content = {"text": text} if path == "config.pbtxt" else {"from": f"models/{name}/{path}"}
-    return {"sha256": sha256(text), "size": len(text.encode()), **content}
+        return RepositoryFile("")
+    if path == "config.pbtxt":
+        return RepositoryFile(sha256(text), len(text.encode()), text=text)
+    return RepositoryFile(sha256(text), len(text.encode()), source=f"models/{name}/{path}")
 
 
-def _found(path: str, text: Any, silent: bool) -> JsonObject:
+def _observed_file(path: str, text: Any, without_texts: bool) -> JsonObject:
     if isinstance(text, Mapping):
         return text
     if path.endswith("/"):
         return {"size": 0, "sha256": ""}
-    told = {"text": text} if path == "config.pbtxt" and not silent else {}
-    return {"size": len(text.encode()), "sha256": sha256(text), **told}
+    reported = {"text": text} if path == "config.pbtxt" and not without_texts else {}
+    return {"size": len(text.encode()), "sha256": sha256(text), **reported}

@@ -1,4 +1,4 @@
-"""Bringing files to a node through the real agent, and what is told where that does not go well."""
+"""Copying files to a node through the real agent, and what is reported if that fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.resources.repository import REPOSITORY
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.repository.desired import desired_repositories
+from gpuplan.resources.repository.spec import RepositorySpec
+from gpuplan.resources.typed import encode
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.change import Change, Step
@@ -23,7 +25,7 @@ from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import JsonObject, as_object
-from tests.resources.repository.test_spec import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
+from tests.resources.repository.test_desired import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
 
 FILES: dict[str, Any] = {
     "m/config.pbtxt": PYTHON_CONFIG,
@@ -39,21 +41,23 @@ MODELS = {
 }
 
 
-class Hands(NodeContext):
-    """Real hands that can be told to fail."""
+class FailingContext(NodeContext):
+    """A real context that can be told to fail."""
 
     def __init__(self, session: Session, base: Path) -> None:
         self.sent: list[int] = []
-        self.deaf: set[str] = set()
+        self.without_effect: set[str] = set()
         self.free: int | None = None
         self.full = False
         self.inodes: int | None = None
-        self.told: list[str] = []
+        self.progress_lines: list[str] = []
         self.measured: list[Amount] = []
-        super().__init__(session, "prod", base, {}, self.told.append, lambda _, amount: self.measured.append(amount))
+        super().__init__(
+            session, "prod", base, {}, self.progress_lines.append, lambda _, amount: self.measured.append(amount)
+        )
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
-        return {} if operation in self.deaf else super().agent(operation, **arguments)
+        return {} if operation in self.without_effect else super().agent(operation, **arguments)
 
     def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
         if self.full:
@@ -72,31 +76,31 @@ class Hands(NodeContext):
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingContext]:
     monkeypatch.setenv("GPUPLAN_STATE_DIR", str(tmp_path / "state"))
     session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
-    yield Hands(session, tmp_path)
+    yield FailingContext(session, tmp_path)
     session.close()
 
 
-def want(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
-    desired, faults = spec(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
-    assert faults == []
+def plan(folder: Path, files: dict[str, Any] = FILES, **models: object) -> Sequence[Desired]:
+    desired, issues = desired_repositories(build(folder, dict(files), {**HEAD, "models": models or MODELS}), Host("n"))
+    assert issues == []
     return desired
 
 
-def compare(context: Hands, desired: Sequence[Desired]) -> tuple[Change, ...]:
+def compare(context: FailingContext, desired: Sequence[Desired]) -> tuple[Change, ...]:
     return REPOSITORY.compare(desired, context.look("repository"), DiffContext("n", "prod", Record("prod"))).changes
 
 
-def apply(context: Hands, desired: Sequence[Desired]) -> list[Step]:
+def apply(context: FailingContext, desired: Sequence[Desired]) -> list[Step]:
     steps = [step for change in compare(context, desired) for step in change.steps]
     for step in steps:
         assert list(REPOSITORY.apply(step, context)) == []
     return steps
 
 
-def failure(context: Hands, desired: Sequence[Desired]) -> str:
+def failure(context: FailingContext, desired: Sequence[Desired]) -> str:
     with pytest.raises(Problem) as caught:
         apply(context, desired)
     (found,) = caught.value.diagnostics
@@ -104,14 +108,14 @@ def failure(context: Hands, desired: Sequence[Desired]) -> str:
     return f"{found.summary}: {found.detail}"
 
 
-def test_files_come_and_go_and_each_content_travels_once(context: Hands, tmp_path: Path) -> None:
-    desired = want(tmp_path)
+def test_files_are_copied_and_removed_and_each_content_is_sent_once(context: FailingContext, tmp_path: Path) -> None:
+    desired = plan(tmp_path)
     apply(context, desired)
     assert compare(context, desired) == ()
     assert sorted(context.sent)[-1] == 1000
     assert context.sent.count(1000) == 1
     context.sent.clear()
-    fewer = want(tmp_path, a=MODELS["a"])
+    fewer = plan(tmp_path, a=MODELS["a"])
     assert [step.name for step in apply(context, fewer)] == ["remove-b", "remove-e"]
     assert [step.name for step in apply(context, desired)] == ["switch-b", "switch-e"]
     assert 1000 not in context.sent  # still there for the model that stayed
@@ -121,128 +125,132 @@ def test_files_come_and_go_and_each_content_travels_once(context: Hands, tmp_pat
     assert [path for path in tmp_path.glob("state/**/blobs/**/*") if path.is_file()] == []
 
 
-def test_a_repository_without_models_is_made(context: Hands, tmp_path: Path) -> None:
-    desired = [replace(each, spec={**each.spec, "models": {}}) for each in want(tmp_path)]
+def test_a_repository_without_models_is_created(context: FailingContext, tmp_path: Path) -> None:
+    desired = [replace(each, spec=encode(RepositorySpec("triton"))) for each in plan(tmp_path)]
     assert [step.name for step in apply(context, desired)] == ["prepare"]
     assert compare(context, desired) == ()
 
 
 @pytest.mark.parametrize("changed", [PYTHON.replace("[]", "()"), f"{PYTHON}# longer"])
-def test_a_source_that_changed_since_the_plan_is_refused(context: Hands, tmp_path: Path, changed: str) -> None:
-    desired = want(tmp_path)
+def test_a_source_that_changed_since_the_plan_is_refused(context: FailingContext, tmp_path: Path, changed: str) -> None:
+    desired = plan(tmp_path)
     (tmp_path / "m/1/model.py").write_text(changed)
-    said = failure(context, desired)
-    assert said.startswith("A source file changed since the plan: m/1/model.py no longer has the content")
+    message = failure(context, desired)
+    assert message.startswith("A source file changed since the plan: m/1/model.py no longer has the planned content")
     assert REPOSITORY.read(context.look("repository")).repositories == {"triton": {}}
 
 
-def test_a_source_that_is_gone_is_told(context: Hands, tmp_path: Path) -> None:
-    desired = want(tmp_path)
+def test_a_missing_source_is_reported(context: FailingContext, tmp_path: Path) -> None:
+    desired = plan(tmp_path)
     (tmp_path / "m/1/model.py").unlink()
     assert "m/1/model.py" in failure(context, desired)
 
 
-def test_too_little_room_is_told_before_anything_is_sent(context: Hands, tmp_path: Path) -> None:
-    desired = want(tmp_path, a=MODELS["a"])
+def test_a_full_disk_is_reported_before_anything_is_sent(context: FailingContext, tmp_path: Path) -> None:
+    desired = plan(tmp_path, a=MODELS["a"])
     context.free = 900
-    needed = 4096 * len(models_of(desired[0])["a"]["files"])  # what each of them takes on a disk
-    said = failure(context, desired)
-    assert said.startswith(
-        f"The node has no room for the model files: {needed:,} bytes are to be brought, and 900 bytes"
+    needed = 4096 * len(models_of(desired[0])["a"].files)  # what each of them takes on a disk
+    message = failure(context, desired)
+    assert message == (
+        f"Not enough disk space for the model files: {needed:,} bytes are to be copied to /var/lib/gpuplan, "
+        "but only 900 bytes are free."
     )
     assert context.sent == []
 
 
-def steps(context: Hands, desired: Sequence[Desired]) -> list[Step]:
+def steps(context: FailingContext, desired: Sequence[Desired]) -> list[Step]:
     return [step for change in compare(context, desired) for step in change.steps]
 
 
 def blocks(desired: Sequence[Desired]) -> int:
     """What all contents take on a disk, each once."""
-    files = [file for model in models_of(desired[0]).values() for file in model["files"].values() if file["sha256"]]
-    return 4096 * len({file["sha256"] for file in files})
+    files = [file for model in models_of(desired[0]).values() for file in model.files.values() if file.sha256]
+    return 4096 * len({file.sha256 for file in files})
 
 
-def test_the_room_for_all_models_together_is_foreseen(context: Hands, tmp_path: Path) -> None:
-    desired = want(tmp_path)
+def test_the_preflight_sums_up_all_models(context: FailingContext, tmp_path: Path) -> None:
+    desired = plan(tmp_path)
     context.free = blocks(desired)
     REPOSITORY.foresee(steps(context, desired), context)
     context.free -= 1
     with pytest.raises(Problem) as caught:
         REPOSITORY.foresee(steps(context, desired), context)
-    assert f"{blocks(desired):,} bytes are to be brought, and {context.free:,} bytes are free" in str(caught.value)
+    assert (
+        f"{blocks(desired):,} bytes are to be copied to /var/lib/gpuplan, but only {context.free:,} bytes are free"
+        in str(caught.value)
+    )
     assert context.sent == []
 
 
-def test_inodes_are_foreseen_too(context: Hands, tmp_path: Path) -> None:
-    desired = want(tmp_path, a=MODELS["a"])
+def test_the_preflight_counts_inodes(context: FailingContext, tmp_path: Path) -> None:
+    desired = plan(tmp_path, a=MODELS["a"])
     context.inodes = 7
     REPOSITORY.foresee(
         steps(context, desired), context
     )  # three contents, the directory and one in it, and two names beside it
     context.inodes = 6
-    with pytest.raises(Problem, match="7 files and directories are to be made, and 6 inodes are free"):
+    with pytest.raises(Problem, match=r"7 files and directories .* only 6 inodes are free"):
         REPOSITORY.foresee(steps(context, desired), context)
 
 
-def test_what_goes_makes_no_room_since_it_goes_last(context: Hands, tmp_path: Path) -> None:
-    """Were it counted, the first step would fail, and the last one would still take away what serves."""
-    apply(context, want(tmp_path, a=MODELS["a"]))
+def test_removed_models_free_no_space_for_the_new_ones(context: FailingContext, tmp_path: Path) -> None:
+    """If it were counted, the first step would fail, and the last one would still remove what is served."""
+    apply(context, plan(tmp_path, a=MODELS["a"]))
     other = {"o/1/model.py": PYTHON.replace("[]", "{}"), "o/config.pbtxt": PYTHON_CONFIG}
-    exchanged = want(tmp_path, {**FILES, **other}, o={"source": "o", "containers": ["triton"]})
+    exchanged = plan(tmp_path, {**FILES, **other}, o={"source": "o", "containers": ["triton"]})
     assert [step.name for step in steps(context, exchanged)] == ["switch-o", "remove-a"]
     context.free = 4096
-    with pytest.raises(Problem, match="no room") as caught:
+    with pytest.raises(Problem, match="Not enough disk space") as caught:
         REPOSITORY.foresee(steps(context, exchanged), context)
-    assert "apply that alone first" in caught.value.diagnostics[0].fix
+    assert "apply their removal alone first" in caught.value.diagnostics[0].fix
 
 
-def test_an_apply_that_cannot_be_finished_is_not_begun(context: Hands, tmp_path: Path) -> None:
-    apply(context, want(tmp_path, a=MODELS["a"]))
+def test_an_apply_that_cannot_be_finished_changes_nothing(context: FailingContext, tmp_path: Path) -> None:
+    apply(context, plan(tmp_path, a=MODELS["a"]))
     before = context.look("repository").probe("repository").value
     context.free = 100
     with pytest.raises(Problem):
-        REPOSITORY.foresee(steps(context, want(tmp_path)), context)
+        REPOSITORY.foresee(steps(context, plan(tmp_path)), context)
     assert context.look("repository").probe("repository").value == before
 
 
-def test_what_was_cut_off_is_gone_on_with_and_it_is_said(context: Hands, tmp_path: Path) -> None:
+def test_an_interrupted_transfer_is_resumed(context: FailingContext, tmp_path: Path) -> None:
     big = {**FILES, "m/1/weights.bin": "w" * (1 << 20)}
-    desired = want(tmp_path, big, a=MODELS["a"])
-    weights = models_of(desired[0])["a"]["files"]["1/weights.bin"]
-    arguments = {"digest": weights["sha256"], "size": weights["size"], "offset": 0, "last": False}
+    desired = plan(tmp_path, big, a=MODELS["a"])
+    weights = models_of(desired[0])["a"].files["1/weights.bin"]
+    arguments = {"digest": weights.sha256, "size": weights.size, "offset": 0, "last": False}
     context._session.call("blob.put", arguments, b"w" * 300_000)
     context._session.close()
     session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
-    again = Hands(session, tmp_path)
+    again = FailingContext(session, tmp_path)
     apply(again, desired)
-    assert "going on where an earlier run was cut off: 300,000 bytes of it are there" in again.told
-    total = sum(file["size"] for file in models_of(desired[0])["a"]["files"].values())
+    assert "resuming an interrupted transfer: 300,000 bytes are already on the node" in again.progress_lines
+    total = sum(file.size for file in models_of(desired[0])["a"].files.values())
     assert again.measured[0] == Amount(300_000, total)
     assert again.measured[-1] == Amount(total, total)
     session.close()
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told_the_same_way(context: Hands, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_during_the_transfer_is_reported(context: FailingContext, tmp_path: Path) -> None:
     context.full = True
-    assert failure(context, want(tmp_path)).startswith("The node has no room for the model files")
+    assert failure(context, plan(tmp_path)).startswith("Not enough disk space for the model files")
 
 
 @pytest.mark.parametrize(
     ("operation", "otherwise"),
     [
-        ("repository.prepare", "the repository is not there"),
-        ("repository.switch", "the files of a on the node are not those that were brought"),
+        ("repository.prepare", "the repository does not exist"),
+        ("repository.switch", "the files of a are not those that were sent"),
     ],
 )
-def test_success_is_believed_only_when_seen(context: Hands, tmp_path: Path, operation: str, otherwise: str) -> None:
-    context.deaf.add(operation)
-    said = failure(context, want(tmp_path))
-    assert said == f"A step had no effect: The agent reported success, and a second look finds that {otherwise}."
+def test_a_step_without_effect_fails(context: FailingContext, tmp_path: Path, operation: str, otherwise: str) -> None:
+    context.without_effect.add(operation)
+    message = failure(context, plan(tmp_path))
+    assert message == f"The step had no effect: The agent reported success, but {otherwise}."
 
 
-def test_a_removal_is_believed_only_when_seen(context: Hands, tmp_path: Path) -> None:
-    apply(context, want(tmp_path))
-    context.deaf.add("repository.remove")
-    assert "the files of b are still there" in failure(context, want(tmp_path, a=MODELS["a"]))
-    assert "the repository is still there" in failure(context, ())
+def test_a_removal_without_effect_fails(context: FailingContext, tmp_path: Path) -> None:
+    apply(context, plan(tmp_path))
+    context.without_effect.add("repository.remove")
+    assert "the files of b still exist" in failure(context, plan(tmp_path, a=MODELS["a"]))
+    assert "the repository still exists" in failure(context, ())

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpuplan.planfile.expand import Placed, containers_on
-from gpuplan.planfile.schema import PlanFile, ServerPorts
+from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.select import on_node
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 

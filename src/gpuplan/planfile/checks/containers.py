@@ -10,8 +10,9 @@ from gpuplan.planfile.checks.files import wrong_path
 from gpuplan.planfile.checks.reference import is_slice, nearest, wrong
 from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.repositories import wrong as wrong_repository
-from gpuplan.planfile.schema import Container, PlanFile, ServerPorts
+from gpuplan.planfile.schema import Container, PlanFile
 from gpuplan.planfile.select import device_names
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic
 
 OWN_LABELS = "gpuplan."

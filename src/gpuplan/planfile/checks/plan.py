@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterator
 
-from gpuplan.nvidia.profile_names import parse_profile
+from gpuplan.nvidia.mig_names import parse_profile
 from gpuplan.planfile.checks.conflicts import conflicts
 from gpuplan.planfile.checks.containers import check_container
 from gpuplan.planfile.checks.models import check_models

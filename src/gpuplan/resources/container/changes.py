@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from gpuplan.resources.container.canonical import shown, wanted_fields
 from gpuplan.resources.container.conflicts import held_ports
-from gpuplan.resources.container.differences import Before, differences, wanted_env
-from gpuplan.resources.container.forms import host_ports
+from gpuplan.resources.container.differences import Before, desired_env, differences
+from gpuplan.resources.container.fields.conversion import desired_fields, show_value
+from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, devices_of
-from gpuplan.resources.container.shape import to_json
+from gpuplan.resources.container.spec import to_json
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
@@ -37,8 +37,8 @@ def create(desired: DesiredContainer) -> Change:
         fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
     elif desired.resolved.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in desired.resolved.devices.values())))
-    fields.extend(FieldChange(path, None, shown(path, value)) for path, value in wanted_fields(spec).items())
-    fields.extend(wanted_env(spec.env))
+    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
+    fields.extend(desired_env(spec.env))
     step = _creating_step("create", Verb.CREATE, f"create container {name}", desired)
     return Change(
         desired.address,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-from gpuplan.resources.container.forms import clashes, host_ports, host_side
-from gpuplan.resources.container.livefields import live_fields
+from gpuplan.resources.container.fields.conversion import observed_fields
+from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.read import DeviceMemory, Listener, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, all_devices, usable_devices
 from gpuplan.resources.snapshot.devices import requested
@@ -162,7 +162,7 @@ def held_ports(live: Live) -> Iterable[str]:
     """The host ports that a container holds while it runs."""
     published = {
         path.removeprefix("ports."): texts(sides)
-        for path, sides in live_fields(live).items()
+        for path, sides in observed_fields(live).items()
         if path.startswith("ports.")
     }
     return host_ports(published)

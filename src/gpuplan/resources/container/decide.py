@@ -23,7 +23,7 @@ from gpuplan.resources.container.resolve import (
     devices_of,
     resolve_devices,
 )
-from gpuplan.resources.container.shape import REPLACES, VISIBLE, ContainerSpec, from_json
+from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec, from_json
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address

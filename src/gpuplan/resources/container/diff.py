@@ -30,6 +30,7 @@ from gpuplan.resources.container.decide import (
     own_ids,
     reported_unmanaged,
 )
+from gpuplan.resources.container.fields.conversion import observed_fields
 from gpuplan.resources.container.images import (
     canonical_name,
     find_image,
@@ -39,10 +40,9 @@ from gpuplan.resources.container.images import (
     registry_errors,
     tag_moved,
 )
-from gpuplan.resources.container.livefields import live_fields
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.resolve import NodeDiff
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.snapshot.devices import requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
@@ -161,7 +161,7 @@ def _digest(name: str, spec: ContainerSpec | None, observed: ObservedContainers)
 
 
 def _summary(live: Live, observed: ObservedContainers) -> Json:
-    fields = live_fields(live)
+    fields = observed_fields(live)
     return {
         "id": live.id,
         "name": live.name,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.planfile.expand import Placed, models_on
-from gpuplan.planfile.schema import Container, PlanFile, ServerPorts
-from gpuplan.resources.container.forms import host_ports, ports_of
-from gpuplan.resources.container.shape import ContainerSpec, Readiness
+from gpuplan.planfile.schema import Container, PlanFile
+from gpuplan.resources.container.fields.networking import ServerPorts, host_ports, ports_of
+from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Severity
 from gpuplan.types.inventory import Host
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuplan.resources.container import normal
 from gpuplan.resources.container.read import ObservedContainers
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.snapshot.devices import asked, requested
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import DEVICES

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuplan.resources.container.shape import EnvValue
+from gpuplan.resources.container.spec import EnvValue
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import SEALS

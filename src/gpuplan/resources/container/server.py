@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gpuplan.planfile.repositories import canonical, is_remote, on_node
 from gpuplan.planfile.schema import Triton
+from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.replacement import SettingIssue
-from gpuplan.resources.container.shape import REPOSITORY, THEIRS, TRITON_PORT
+from gpuplan.resources.container.spec import THEIRS, TRITON_PORT
 from gpuplan.triton.releases import TritonRelease, cache_flag, flag_error, flags, rejects
 from gpuplan.triton.server_flags import conflicts, misshapen
 

@@ -1,193 +1,167 @@
-"""What the plan file wants of a node's GPUs: one resource for each logical GPU, slices in the order written."""
+"""The desired GPUs: what the plan file's `gpus:` section asks of one node, one resource for each logical GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from gpuplan.nvidia.profile_names import parse_profile
+from pydantic import TypeAdapter, ValidationError
+
+from gpuplan.nvidia.mig_names import parse_profile
 from gpuplan.planfile.select import on_node, slices_of
-from gpuplan.resources.gpu import settings
-from gpuplan.resources.gpu.settings import Settings, read_settings
+from gpuplan.resources.gpu.observed import SettingValue
+from gpuplan.resources.gpu.settings import SETTINGS
 from gpuplan.types.address import Address
-from gpuplan.types.diagnostic import Diagnostic, Location, Severity
+from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
     from gpuplan.planfile.schema import Gpu, PlanFile, Select
-    from gpuplan.resources.kind import Told
     from gpuplan.types.inventory import Host
-
-SELECTORS = ("index", "uuid", "pci", "model")
 
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """One wanted slice."""
+    """One desired slice."""
 
     name: str
     profile: str = ""
-    """As the plan file names it; on a certain GPU (`profiles.settle`) as that GPU names it. Empty where by memory."""
+    """As the plan file writes it, once resolved (`resolve.resolve_profiles`) as the GPU reports it; empty if `memory`
+    is stated."""
     memory: int | None = None
-    """Bytes that it must hold."""
+    """Bytes that it must have at least."""
     compute: tuple[int, ...] = ()
-    """Compute slices of each compute instance; empty where one fills the slice."""
+    """Compute slices of each compute instance; empty if one fills the slice."""
     start: int | None = None
-    """The memory slice that it must begin at; None where its place is solved."""
+    """The memory slice that it must begin at; None if placement is free."""
 
     @property
-    def wish(self) -> str:
+    def size(self) -> str:
         """The size as it is stated: a profile, or “at least 20480 MiB”."""
         return self.profile if self.memory is None else f"at least {-(-self.memory // 1024**2)} MiB"
 
-    def to_json(self) -> JsonObject:
-        """The form that is digested, recorded and saved; what is not stated is not in it."""
-        found: dict[str, Json] = {"name": self.name}
-        if self.memory is not None:
-            found["memory"] = self.memory
-        else:
-            found["profile"] = self.profile
-        if self.compute:
-            found["compute"] = list(self.compute)
-        return found if self.start is None else {**found, "start": self.start}
+
+@dataclass(frozen=True)
+class GpuSelector:
+    """Which physical GPU a logical one is."""
+
+    key: Literal["all", "index", "uuid", "pci", "model"]
+    value: str | int = ""
+
+    def __str__(self) -> str:
+        return "any GPU" if self.key == "all" else f"{self.key} {self.value}"
 
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """One logical GPU."""
+    """One logical GPU, or all GPUs of a node under one name."""
 
-    select: tuple[str, str | int] | Literal["all"]
-    """(selector, value), or every GPU of the node."""
-    mig: Literal["disabled"] | tuple[SliceSpec, ...] | None
-    """None: MIG is left alone."""
-    settings: Settings = field(default_factory=Settings)
+    select: GpuSelector
+    mig: Literal["disabled"] | tuple[SliceSpec, ...] | None = None
+    """None: MIG mode and slices are left alone."""
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    """Name (of `settings.SETTINGS`) → value; settings that are not in it are left alone."""
     stop_services: tuple[str, ...] = ()
     """Services that may be stopped while the GPU is reset."""
 
     @property
-    def states_nothing(self) -> bool:
-        """It only says which GPU it is."""
-        return self.mig is None and not self.settings.stated
+    def changes_nothing(self) -> bool:
+        """It only gives the GPU a name."""
+        return self.mig is None and not self.settings
 
     @property
-    def wants_mig(self) -> bool | None:
-        """MIG mode as it is to be; None leaves it alone."""
+    def mig_enabled(self) -> bool | None:
+        """The desired MIG mode; None leaves it alone."""
         return None if self.mig is None else self.mig != "disabled"
 
     @property
     def slices(self) -> tuple[SliceSpec, ...]:
-        """The wanted slices; none where MIG is off or left alone."""
+        """The desired slices; empty if MIG is disabled or left alone."""
         return self.mig if isinstance(self.mig, tuple) else ()
 
-    def to_json(self) -> JsonObject:
-        """The form that is digested, recorded and saved."""
-        mig: Json = [each.to_json() for each in self.mig] if isinstance(self.mig, tuple) else self.mig
-        select: Json = "all" if self.select == "all" else {self.select[0]: self.select[1]}
-        settings: JsonObject = {"settings": self.settings.to_json()} if self.settings.stated else {}
-        stops: JsonObject = {"stop_services": list(self.stop_services)} if self.stop_services else {}
-        return {"select": select, "mig": mig, **settings, **stops}
 
-
-def read_spec(stated: JsonObject) -> GpuSpec:
-    """The spec behind its JSON form.
-
-    Raises:
-        ValueError: it is not one that `GpuSpec.to_json` gave.
-    """
-    select, mig = stated.get("select"), stated.get("mig")
-    if mig is not None and mig != "disabled" and (isinstance(mig, str) or not isinstance(mig, Sequence)):
-        raise ValueError(f"not the MIG section of a GPU: {mig!r}")
-    slices = tuple(_read_slice(each) for each in mig) if isinstance(mig, Sequence) and mig != "disabled" else None
-    return GpuSpec(
-        _read_select(select),
-        "disabled" if mig == "disabled" else slices,
-        read_settings(stated.get("settings")),
-        settings.read_names(stated.get("stop_services")),
-    )
-
-
-def _read_select(select: Json) -> tuple[str, str | int] | Literal["all"]:
-    if select == "all":
-        return "all"
-    if isinstance(select, Mapping) and len(select) == 1:
-        key, value = next(iter(select.items()))
-        if key in SELECTORS and isinstance(value, str | int):
-            return key, value
-    raise ValueError(f"not a selector of a GPU: {select!r}")
-
-
-def _read_slice(stated: Json) -> SliceSpec:
-    if not isinstance(stated, Mapping):
-        raise ValueError(f"not a slice: {stated!r}")
-    memory, compute, start = stated.get("memory"), stated.get("compute", ()), stated.get("start")
-    sizes = compute if isinstance(compute, Sequence) and not isinstance(compute, str) else ()
-    return SliceSpec(
-        str(stated["name"]),
-        str(stated["profile"]) if memory is None else "",
-        memory if isinstance(memory, int) else None,
-        tuple(int(str(size)) for size in sizes),
-        start if isinstance(start, int) else None,
-    )
-
-
-def spec(plan: PlanFile, host: Host) -> Told:
-    """The spec door: every logical GPU of this node, and what is wrong with how it is written."""
+def spec(plan: PlanFile, host: Host) -> tuple[Sequence[Desired], Sequence[Diagnostic]]:
+    """Every logical GPU of this node, and what is wrong with how it is written."""
     desired: list[Desired] = []
     diagnostics: list[Diagnostic] = []
     for name, gpu in plan.gpus.items():
         if not on_node(gpu.nodes, host):
             continue
-        faults = [*_faults(name, gpu, plan)]
-        diagnostics.extend(faults)
-        if any(fault.severity is Severity.ERROR for fault in faults):
-            continue
-        wanted = GpuSpec(_select(gpu.select), _mig(gpu), _settings(gpu), gpu.stop_services)
-        desired.append(Desired(Address(host.name, "gpu", name), wanted.to_json(), where=plan.where("gpus", name)))
+        problems = [*_check_mig(name, gpu, plan)]
+        diagnostics.extend(problems)
+        if all(problem.severity is not Severity.ERROR for problem in problems):
+            address = Address(host.name, "gpu", name)
+            desired.append(Desired(address, encode_spec(_gpu_spec(gpu)), where=plan.where("gpus", name)))
     return desired, diagnostics
 
 
-def _select(select: Select | Literal["all"]) -> tuple[str, str | int] | Literal["all"]:
+def _gpu_spec(gpu: Gpu) -> GpuSpec:
+    values = {setting.name: getattr(gpu, setting.key) for setting in SETTINGS}
+    stated = {name: value for name, value in values.items() if value is not None}
+    return GpuSpec(_selector(gpu.select), _mig_spec(gpu), stated, gpu.stop_services)
+
+
+def _selector(select: Select | Literal["all"]) -> GpuSelector:
     """The one selector that the schema lets through."""
-    if select == "all":
-        return "all"
-    return next((key, value) for key in SELECTORS if (value := getattr(select, key)) is not None)
+    if isinstance(select, str):
+        return GpuSelector("all")
+    keys: tuple[Literal["index", "uuid", "pci", "model"], ...] = ("index", "uuid", "pci", "model")
+    return next(GpuSelector(key, value) for key in keys if (value := getattr(select, key)) is not None)
 
 
-def _mig(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
+def _mig_spec(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
     return tuple(
-        SliceSpec(
-            name, each.profile or "", each.memory, tuple(int(size.rstrip("c")) for size in each.compute), each.start
-        )
-        for name, each in slices_of(gpu.mig)
+        SliceSpec(name, stated.profile or "", stated.memory, _compute_sizes(stated.compute), stated.start)
+        for name, stated in slices_of(gpu.mig)
     )
 
 
-def _settings(gpu: Gpu) -> Settings:
-    return Settings(gpu.persistence_mode, gpu.power_limit, gpu.compute_mode, gpu.ecc)
+def _compute_sizes(compute: Sequence[str]) -> tuple[int, ...]:
+    return tuple(int(size.rstrip("c")) for size in compute)
 
 
-def _faults(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
+def _check_mig(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
     if isinstance(gpu.mig, Mapping) and not gpu.mig:
         yield Diagnostic(
             "MIG without slices",
-            f"With MIG mode on and no slice, no program can use the GPU {name}.",
-            "Write the slices, `mig: disabled`, or leave mig out to leave the GPU as it is.",
+            f"MIG mode of {name} is on without slices: no program can use the GPU.",
+            "Add slices, write `mig: disabled`, or remove mig to leave the GPU as it is.",
             plan.where("gpus", name, "mig"),
             severity=Severity.WARNING,
         )
-    for part, stated in slices_of(gpu.mig):
+    for slice_name, stated in slices_of(gpu.mig):
         if stated.profile is not None and parse_profile(stated.profile) is None:
-            yield _no_profile(name, part, stated.profile, plan.where("gpus", name, "mig", part.partition("[")[0]))
+            yield Diagnostic(
+                "Not the name of a MIG profile",
+                f"The slice {slice_name} of the GPU {name} has the profile {stated.profile!r}.",
+                "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me.",
+                plan.where("gpus", name, "mig", slice_name.partition("[")[0]),
+            )
 
 
-def _no_profile(gpu: str, part: str, profile: str, where: Location) -> Diagnostic:
-    return Diagnostic(
-        "Not the name of a MIG profile",
-        f"The slice {part} of the GPU {gpu} has the profile {profile!r}.",
-        "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me.",
-        where,
-    )
+@cache
+def _adapter() -> TypeAdapter[GpuSpec]:
+    return TypeAdapter(GpuSpec)
+
+
+def encode_spec(spec: GpuSpec) -> JsonObject:
+    """The form that is digested, recorded and saved."""
+    encoded: JsonObject = _adapter().dump_python(spec, mode="json", exclude_defaults=True)
+    return encoded
+
+
+def decode_spec(encoded: JsonObject) -> GpuSpec:
+    """The spec behind its JSON form.
+
+    Raises:
+        ValueError: it is not one that `encode_spec` gave.
+    """
+    try:
+        return _adapter().validate_python(encoded)
+    except ValidationError as error:
+        raise ValueError(f"not the spec of a GPU: {encoded!r}") from error

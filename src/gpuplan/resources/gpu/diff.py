@@ -1,275 +1,291 @@
-"""The diff door of the gpu room: MIG mode and slices, wanted and live, into changes, bindings and refusals."""
+"""Compare the desired and observed GPUs of a node: changes with their steps, bindings, and what cannot be done."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuplan.resources.gpu import changes, memory, settings, users, words
-from gpuplan.resources.gpu.changes import UnitChange
-from gpuplan.resources.gpu.compute import part_of
-from gpuplan.resources.gpu.desired import GpuSpec, read_spec
-from gpuplan.resources.gpu.modes import Way, way
-from gpuplan.resources.gpu.observed import Compute
-from gpuplan.resources.gpu.placement.solve.arrange import (
-    Arrangement,
-    Standing,
-    arrange,
-    everything_goes,
-    kept,
-    only_ours_go,
-    paired,
-    standing,
+from gpuplan.resources.gpu import recorded
+from gpuplan.resources.gpu.changes import GpuChange, PlannedGpu
+from gpuplan.resources.gpu.compute_instances import compute_address
+from gpuplan.resources.gpu.desired import GpuSelector, GpuSpec, decode_spec
+from gpuplan.resources.gpu.modes import Transition, transition_to
+from gpuplan.resources.gpu.observed import (
+    ComputeInstance,
+    ObservedGpu,
+    ObservedGpus,
+    cannot_read,
+    cannot_read_containers,
+    cannot_read_gpu,
+    cannot_read_other_plans,
 )
-from gpuplan.resources.gpu.placement.solve.profiles import Settled, settle
-from gpuplan.resources.gpu.placement.solve.solve import Shortage
-from gpuplan.resources.gpu.read import ObservedGpus
-from gpuplan.resources.gpu.units import Unit, resolve
+from gpuplan.resources.gpu.placement.arrange import (
+    ExistingSlice,
+    SlicePlan,
+    arrange,
+    destroy_ours,
+    existing_slices,
+    keep_only,
+    match_slices,
+)
+from gpuplan.resources.gpu.placement.solve import Shortage
+from gpuplan.resources.gpu.resolve import LogicalGpu, resolve_gpus, resolve_profiles
+from gpuplan.resources.gpu.settings import setting_errors
+from gpuplan.resources.gpu.users import users_of_gpu
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, Unknown, Unmanaged
 from gpuplan.types.diagnostic import Diagnostic, Location
-from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
+from gpuplan.types.text import join_words
 from gpuplan.types.value import Later, digest
 
 
 @dataclass
-class _Findings:
-    """What is gathered while GPU after GPU is compared."""
+class _GpuDiff:
+    """Compares GPU after GPU and gathers the results."""
 
-    changes: dict[Address, list[UnitChange]] = field(default_factory=dict)
+    observed: ObservedGpus
+    context: DiffContext
+    names: Collection[Address] = ()
+    """The addresses of all desired slices of the node."""
+    changes: dict[Address, list[GpuChange]] = field(default_factory=dict)
     bindings: dict[Address, str | Later] = field(default_factory=dict)
     unmanaged: list[Unmanaged] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     rests_on: dict[Address, str] = field(default_factory=dict)
 
+    def compare(self, logical: LogicalGpu, where: Location | None) -> None:
+        """A GPU that the plan file has."""
+        gpu, left = logical.gpu, self.observed.stopped_services.get(logical.gpu.uuid, ())
+        self.bindings[logical.address] = gpu.uuid
+        if logical.spec.changes_nothing and not left:
+            self.rests_on[logical.address] = digest(gpu.uuid)
+            return
+        if isinstance(gpu.instances, ProbeError):
+            self._unknown(logical.address, cannot_read(logical.address, gpu.instances, "slices"))
+            return
+        logical, profile_errors = resolve_profiles(logical, where)
+        existing = existing_slices(gpu, self.observed, self.context.record, self.context.plan)
+        self.rests_on[logical.address] = _observed_digest(logical)
+        transition = transition_to(gpu, logical.spec.mig_enabled, logical.spec.settings, left)
+        plan: SlicePlan | Shortage | None = None
+        if errors := [*_errors(logical, where), *profile_errors]:
+            self.diagnostics.extend(errors)
+        else:
+            plan = self._plan_slices(logical, existing, transition)
+        if isinstance(plan, Shortage):
+            self.diagnostics.append(_does_not_fit(logical, plan, where))
+        if isinstance(plan, SlicePlan) and self._add(self._planned(logical, plan, transition)):
+            self._bind(logical, plan, created=True)
+        else:
+            self._bind(logical, keep_only(logical, match_slices(logical, existing, self.names)), created=False)
+
+    def drop(self, address: Address, spec: GpuSpec, claimed: set[str]) -> None:
+        """A resource that the plan file no longer has; `claimed` are UUIDs of GPUs that are compared already."""
+        for logical_address, uuid in self._recorded_gpus(address, spec).items():
+            if self.observed.error is not None:
+                self._unknown(address, cannot_read(address, self.observed.error))
+                return
+            gpu = self.observed.gpu(uuid)
+            if gpu is None and self.observed.unreadable:
+                self._unknown(address, cannot_read_gpu(address, self.observed.unreadable[0]))
+            if gpu is None or uuid in claimed:
+                continue
+            claimed.add(uuid)
+            if isinstance(gpu.instances, ProbeError):
+                self._unknown(address, cannot_read(address, gpu.instances, "slices"))
+            else:
+                self._restore_original(LogicalGpu(logical_address, address, spec, gpu))
+
+    def _restore_original(self, logical: LogicalGpu) -> None:
+        """Slices that this plan file made are destroyed; MIG mode and settings are as before the first apply."""
+        gpu, record = logical.gpu, self.context.record
+        plan = destroy_ours(existing_slices(gpu, self.observed, record, self.context.plan))
+        turns_off = gpu.mig_enabled and gpu.mig_pending and recorded.original_mig(record, gpu.uuid) is False
+        settings = recorded.original_settings(record, gpu.uuid)
+        shared = bool(plan.unmanaged or self.observed.other_plans.slices_on(gpu.uuid))
+        if shared:
+            # ECC changes only with a reset, which unmanaged slices do not survive.
+            settings = {name: value for name, value in settings.items() if name != "ecc"}
+        mig, left = False if turns_off and not shared else None, self.observed.stopped_services.get(gpu.uuid, ())
+        self.rests_on[logical.address] = _observed_digest(logical)
+        self._add(self._planned(logical, plan, transition_to(gpu, mig, settings, left), dropped=True))
+
+    def _planned(
+        self, logical: LogicalGpu, plan: SlicePlan, transition: Transition, dropped: bool = False
+    ) -> PlannedGpu:
+        users = users_of_gpu(self.observed, logical.gpu, self.context.plan, logical.spec.stop_services)
+        return PlannedGpu(logical, plan, transition, users, self.context.record, dropped)
+
+    def _plan_slices(
+        self, logical: LogicalGpu, existing: Sequence[ExistingSlice], transition: Transition
+    ) -> SlicePlan | Shortage:
+        record = self.context.record
+        if transition.destroys_slices:
+            plan = arrange(logical, (), self.names, record)
+            return replace(plan, destroy=tuple(existing)) if isinstance(plan, SlicePlan) else plan
+        if logical.spec.mig is None:
+            return SlicePlan()
+        if logical.spec.mig == "disabled":
+            return SlicePlan(destroy=tuple(existing))
+        return arrange(logical, existing, self.names, record)
+
+    def _add(self, planned: PlannedGpu) -> bool:
+        """Add a planned change; False if nothing is changed, since something that it rests on could not be read."""
+        address, change = planned.logical.address, planned.change()
+        if change.steps and (unreadable := [*self._unreadable(planned)]):
+            self.unknown.extend(Unknown(address, diagnostic) for diagnostic in unreadable)
+            return False
+        self.unmanaged.extend(planned.conflicts())
+        self.unmanaged.extend(planned.other_plan_conflicts(self.observed.other_plans))
+        if not planned.dropped:
+            self.unmanaged.extend(planned.unmanaged())
+        if change.steps:
+            self.changes.setdefault(planned.logical.resource, []).append(change)
+        return True
+
+    def _unreadable(self, planned: PlannedGpu) -> Iterator[Diagnostic]:
+        """Why it cannot be determined what a change of this GPU would affect."""
+        observed, plan, transition = self.observed, planned.plan, planned.transition
+        address, processes, error = planned.logical.address, planned.logical.gpu.processes, observed.other_plans.error
+        considered = (*plan.destroy, *(() if planned.dropped else plan.unmanaged))
+        not_ours = any(slice_.made_as is None for slice_ in considered)
+        if error is not None and (not_ours or transition.mig is False or transition.destroys_slices):
+            yield cannot_read_other_plans(address, error)
+        if isinstance(processes, ProbeError):
+            yield cannot_read(address, processes, "GPU processes")
+        if isinstance(observed.containers, ProbeError):
+            yield cannot_read_containers(address, observed.containers)
+
+    def _bind(self, logical: LogicalGpu, plan: SlicePlan, created: bool) -> None:
+        """Bind each slice, or each of several compute instances, to the UUID of its MIG device.
+
+        A missing one is bound to a later value only if a change creates it (`created`): else it stays unbound, so that
+        nothing is stopped for a device that is not created.
+        """
+        for desired in logical.spec.slices:
+            address, kept = logical.part(desired.name), plan.keep.get(desired.name)
+            devices: Sequence[ComputeInstance | None] = [None] * len(desired.compute or (0,))
+            if kept is not None:
+                devices = kept.plan_compute(desired).matches
+            for number, device in enumerate(devices):
+                part = compute_address(address, number, len(devices))
+                if device is not None:
+                    self.bindings[part] = device.uuid
+                elif created:
+                    self.bindings[part] = Later(f"slice {part.name}")
+
+    def _recorded_gpus(self, address: Address, spec: GpuSpec) -> Mapping[Address, str]:
+        """The logical GPUs of a resource that the record has, with the UUID of each."""
+        record, several = self.context.record, spec.select.key == "all"
+        gpus = [entry for entry in record.remembered if entry == address or (several and _is_one_of(entry, address))]
+        return {gpu: uuid for gpu in gpus if (uuid := recorded.recorded_uuid(record, gpu))}
+
+    def _unknown(self, address: Address, diagnostic: Diagnostic) -> None:
+        self.unknown.append(Unknown(address, diagnostic))
+
 
 def diff(desired: Sequence[Desired], observed: ObservedGpus, context: DiffContext) -> Comparison:
-    """The diff door."""
-    resolved = resolve(desired, observed, context.record)
-    found = _Findings(unknown=resolved.unknown, diagnostics=resolved.diagnostics)
-    where = {each.address: each.where for each in desired}
-    named = {unit.address.part(each.name) for unit in resolved.units for each in unit.spec.slices}
-    for unit in resolved.units:
-        _wanted(unit, named, where.get(unit.resource), observed, context, found)
-    dropped = _Findings()
-    claimed = {unit.gpu.uuid for unit in resolved.units}
-    wanted = {each.address: read_spec(each.spec) for each in desired}
-    for address, stated in _no_longer_wanted(wanted, context.record).items():
-        _dropped(address, stated, claimed, observed, context, dropped)
+    """Compare; pure."""
+    resolution = resolve_gpus(desired, observed, context.record)
+    where = {resource.address: resource.where for resource in desired}
+    names = {logical.part(slice_.name) for logical in resolution.gpus for slice_ in logical.spec.slices}
+    compared = _GpuDiff(observed, context, names)
+    compared.unknown, compared.diagnostics = resolution.unknown, resolution.diagnostics
+    for logical in resolution.gpus:
+        compared.compare(logical, where.get(logical.resource))
+    dropped = _GpuDiff(observed, context)
+    claimed = {logical.gpu.uuid for logical in resolution.gpus}
+    specs = {resource.address: decode_spec(resource.spec) for resource in desired}
+    for address, spec in _dropped_resources(specs, context).items():
+        dropped.drop(address, spec, claimed)
     return Comparison(
-        changes=(*_changes(found, Action.UPDATE), *_changes(dropped, Action.DELETE)),
-        bindings=found.bindings,
-        unmanaged=(*found.unmanaged, *dropped.unmanaged),
-        unknown=(*found.unknown, *dropped.unknown),
-        diagnostics=tuple(found.diagnostics),
-        rests_on={**dropped.rests_on, **found.rests_on},
+        changes=(*_changes(compared, Action.UPDATE), *_changes(dropped, Action.DELETE)),
+        bindings=compared.bindings,
+        unmanaged=(*compared.unmanaged, *dropped.unmanaged),
+        unknown=(*compared.unknown, *dropped.unknown),
+        diagnostics=tuple(compared.diagnostics),
+        rests_on={**dropped.rests_on, **compared.rests_on},
     )
 
 
-def _wanted(
-    unit: Unit,
-    named: Collection[Address],
-    where: Location | None,
-    observed: ObservedGpus,
-    context: DiffContext,
-    found: _Findings,
-) -> None:
-    found.bindings[unit.address] = unit.gpu.uuid
-    if unit.spec.states_nothing and not observed.left.get(unit.gpu.uuid):
-        found.rests_on[unit.address] = digest(unit.gpu.uuid)
-        return
-    if isinstance(unit.gpu.instances, ProbeError):
-        found.unknown.append(Unknown(unit.address, words.unread(unit.address, unit.gpu.instances, "slices")))
-        return
-    settled = (
-        settle(unit.spec.slices, unit.gpu, unit.address, where) if unit.gpu.supported else Settled(unit.spec.slices)
-    )
-    unit = unit.cut(settled.slices)
-    live = standing(unit.gpu, observed, context.record, context.plan)
-    found.rests_on[unit.address] = _seen(unit)
-    turning = way(unit.gpu, unit.spec.wants_mig, unit.spec.settings, observed.left.get(unit.gpu.uuid, ()))
-    plan: Arrangement | Shortage | None = None
-    if faults := [*_faults(unit, where), *settled.faults]:
-        found.diagnostics.extend(faults)
-    else:
-        plan = _arranged(unit, live, named, turning, context.record)
-    if isinstance(plan, Shortage):
-        found.diagnostics.append(words.no_room(unit.address, unit.gpu, plan, where))
-    if not isinstance(plan, Arrangement) or not _take(unit, plan, turning, observed, context, found):
-        _bind(unit, kept(unit, paired(unit, live, named)), found, comes=False)
-        return
-    _bind(unit, plan, found, comes=True)
-
-
-def _arranged(
-    unit: Unit, live: Sequence[Standing], named: Collection[Address], turning: Way, record: Record
-) -> Arrangement | Shortage:
-    if turning.clears:
-        fresh = arrange(unit, (), named, record)
-        return replace(fresh, going=tuple(live)) if isinstance(fresh, Arrangement) else fresh
-    if unit.spec.mig is None:
-        return Arrangement()
-    return everything_goes(live) if unit.spec.mig == "disabled" else arrange(unit, live, named, record)
-
-
-def _take(
-    unit: Unit,
-    plan: Arrangement,
-    turning: Way,
-    observed: ObservedGpus,
-    context: DiffContext,
-    found: _Findings,
-    forgets: bool = False,
-) -> bool:
-    """False where it stays as it is, since what a change would rest on could not be read."""
-    gpu_users = users.of_gpu(observed, unit.gpu, context.plan, unit.spec.stop_services)
-    change = changes.change_of(unit, plan, turning, context.record, gpu_users, forgets)
-    if change.steps and (unread := [*_unread(unit, plan, turning, observed, forgets)]):
-        found.unknown.extend(Unknown(unit.address, each) for each in unread)
-        return False
-    found.unmanaged.extend(changes.in_the_way(unit, plan, turning, gpu_users))
-    found.unmanaged.extend(changes.remembered_by_others(unit, plan, turning, observed.others))
-    if not forgets:
-        found.unmanaged.extend(changes.bystanders(unit, plan))
-    if change.steps:
-        found.changes.setdefault(unit.resource, []).append(change)
-    return True
-
-
-def _unread(unit: Unit, plan: Arrangement, turning: Way, observed: ObservedGpus, forgets: bool) -> Iterator[Diagnostic]:
-    """Why nobody can tell who would be hit by a change of this GPU."""
-    error, passed_over = observed.others.error, () if forgets else plan.strange
-    not_ours = any(one.made is None for one in (*plan.going, *passed_over))
-    if error is not None and (not_ours or turning.mode is False or turning.clears):
-        yield words.unread_others(unit.address, error)
-    if isinstance(unit.gpu.processes, ProbeError):
-        yield words.unread(unit.address, unit.gpu.processes, "GPU processes")
-    if isinstance(observed.containers, ProbeError):
-        yield words.unread_containers(unit.address, observed.containers)
-
-
-def _faults(unit: Unit, where: Location | None) -> Iterator[Diagnostic]:
-    gpu = unit.gpu
-    yield from settings.faults(unit.address, unit.spec.settings, gpu, where)
-    if not gpu.supported and unit.spec.wants_mig:
-        yield words.no_mig(unit.address, gpu, where)
-
-
-def _bind(unit: Unit, plan: Arrangement, found: _Findings, comes: bool) -> None:
-    """Each slice, or each compute instance of one that has several, to the MIG device that it is.
-
-    What does not stand is bound to what it will be only where a change makes it (`comes`); else it is left unbound, so
-    that nothing is stopped for a device that nobody makes.
-    """
-    for each in unit.spec.slices:
-        slice_, one = unit.address.part(each.name), plan.keep.get(each.name)
-        if one is None:
-            there: Sequence[Compute | None] = [None] * len(each.compute or (0,))
-        else:
-            there = one.inside(each).there
-        for number, device in enumerate(there):
-            part = part_of(slice_, number, there)
-            if device is not None:
-                found.bindings[part] = device.uuid
-            elif comes:
-                found.bindings[part] = Later(f"slice {part.name}")
-
-
-def _no_longer_wanted(wanted: Mapping[Address, GpuSpec], record: Record) -> dict[Address, GpuSpec]:
-    """Recorded resources that are not wanted, and GPUs on which an apply began that never came to its end."""
-    stated = {
-        address: replace(read_spec(recorded.spec), mig=None, settings=settings.Settings())
-        for address, recorded in record.resources.items()
-        if address.kind == "gpu" and address not in wanted
-    }
-    several = [*(each for each, spec in wanted.items() if spec.select == "all")]
-    several += [each for each, spec in stated.items() if spec.select == "all"]
-    for unit in record.remembered:
-        uuid = memory.uuid_of(record, unit)
-        known = unit in wanted or unit in stated or any(_is_one_of(unit, each) for each in several)
-        if uuid is not None and not known:
-            stated[unit] = GpuSpec(("uuid", uuid), None)
-    return stated
-
-
-def _dropped(
-    address: Address,
-    stated: GpuSpec,
-    claimed: set[str],
-    observed: ObservedGpus,
-    context: DiffContext,
-    found: _Findings,
-) -> None:
-    """A GPU that the plan file no longer names: the slices that we made go, and MIG mode is as it was found."""
-    for name, uuid in _remembered_units(address, stated, context.record).items():
-        if observed.error is not None:
-            found.unknown.append(Unknown(address, words.unread(address, observed.error)))
-            return
-        gpu = observed.gpu(uuid)
-        if gpu is None and observed.lost:
-            found.unknown.append(Unknown(address, words.lost(address, observed.lost[0])))
-        if gpu is None or uuid in claimed:
-            continue
-        claimed.add(uuid)
-        if isinstance(gpu.instances, ProbeError):
-            found.unknown.append(Unknown(address, words.unread(address, gpu.instances, "slices")))
-            continue
-        _undo(Unit(name, address, stated, gpu), observed, context, found)
-
-
-def _undo(unit: Unit, observed: ObservedGpus, context: DiffContext, found: _Findings) -> None:
-    plan = only_ours_go(standing(unit.gpu, observed, context.record, context.plan))
-    turns_off = unit.gpu.current and unit.gpu.pending and memory.found_on(context.record, unit.gpu.uuid) is False
-    before = memory.found_settings(context.record, unit.gpu.uuid)
-    shared = bool(plan.strange or observed.others.on(unit.gpu.uuid))
-    if shared:
-        # ECC comes back only with a reset, which no slice of the others outlives.
-        before = replace(before, ecc=None)
-    turning = way(unit.gpu, False if turns_off and not shared else None, before, observed.left.get(unit.gpu.uuid, ()))
-    found.rests_on[unit.address] = _seen(unit)
-    _take(unit, plan, turning, observed, context, found, forgets=True)
-
-
-def _remembered_units(address: Address, stated: GpuSpec, record: Record) -> dict[Address, str]:
-    """The logical GPUs of a resource that something was made on, with the UUID of each."""
-    units = [
-        each for each in record.remembered if each == address or (stated.select == "all" and _is_one_of(each, address))
-    ]
-    return {unit: uuid for unit in units if (uuid := memory.uuid_of(record, unit))}
-
-
-def _is_one_of(unit: Address, resource: Address) -> bool:
-    rest = unit.name.removeprefix(resource.name)
-    return (unit.node, unit.kind) == (resource.node, resource.kind) and rest[1:-1].isdigit() and rest[0] == "["
-
-
-def _changes(found: _Findings, action: Action) -> Iterator[Change]:
-    for address, units in found.changes.items():
-        replaced = action is Action.UPDATE and any(unit.replaced for unit in units)
+def _changes(compared: _GpuDiff, action: Action) -> Iterator[Change]:
+    for address, changes in compared.changes.items():
+        replaced = action is Action.UPDATE and any(change.replaced for change in changes)
         yield Change(
             address,
             Action.REPLACE if replaced else action,
-            fields=tuple(each for unit in units for each in unit.fields),
-            reasons=tuple(each for unit in units for each in unit.reasons),
-            interrupts=tuple(each for unit in units for each in unit.interrupts),
-            disturbs={part: why for unit in units for part, why in unit.disturbs.items()},
-            steps=tuple(each for unit in units for each in unit.steps),
+            fields=tuple(changed for change in changes for changed in change.fields),
+            reasons=tuple(reason for change in changes for reason in change.reasons),
+            interrupts=tuple(interrupted for change in changes for interrupted in change.interrupts),
+            disturbs={part: why for change in changes for part, why in change.disturbs.items()},
+            steps=tuple(step for change in changes for step in change.steps),
         )
 
 
-def _seen(unit: Unit) -> str:
-    """Digest of what a comparison rests on; who runs on it comes and goes and is looked at again before each act."""
-    gpu = unit.gpu
-    now = settings.observed(gpu).stated
-    live = () if isinstance(gpu.instances, ProbeError) else gpu.instances
+def _dropped_resources(desired: Mapping[Address, GpuSpec], context: DiffContext) -> Mapping[Address, GpuSpec]:
+    """Recorded resources that are not desired, and GPUs on which an apply began that was never finished."""
+    record = context.record
+    dropped = {
+        address: replace(decode_spec(resource.spec), mig=None, settings={})
+        for address, resource in record.resources.items()
+        if address.kind == "gpu" and address not in desired
+    }
+    several = [address for address, spec in (*desired.items(), *dropped.items()) if spec.select.key == "all"]
+    for address in record.remembered:
+        uuid = recorded.recorded_uuid(record, address)
+        known = address in desired or address in dropped or any(_is_one_of(address, other) for other in several)
+        if uuid is not None and not known:
+            dropped[address] = GpuSpec(GpuSelector("uuid", uuid))
+    return dropped
+
+
+def _is_one_of(address: Address, resource: Address) -> bool:
+    """``a100[1]`` is one of ``a100``."""
+    number = address.name.removeprefix(resource.name)
+    same = (address.node, address.kind) == (resource.node, resource.kind)
+    return same and number[1:-1].isdigit() and number[0] == "["
+
+
+def _observed_digest(logical: LogicalGpu) -> str:
+    """Digest of what a comparison rests on, without users: they are checked again before each step."""
+    gpu: ObservedGpu = logical.gpu
     return digest(
         {
             "uuid": gpu.uuid,
-            "mig": [gpu.current, gpu.pending],
-            "slices": [[each.profile, each.start, each.size, *each.devices] for each in live],
-            **{name: now.get(name) for name in unit.spec.settings.stated},
+            "mig": [gpu.mig_enabled, gpu.mig_pending],
+            "slices": [[found.profile, found.start, found.size, *found.devices] for found in gpu.known_instances],
+            **{name: gpu.settings.get(name) for name in logical.spec.settings},
         }
+    )
+
+
+def _errors(logical: LogicalGpu, where: Location | None) -> Iterator[Diagnostic]:
+    gpu = logical.gpu
+    yield from setting_errors(logical.address, logical.spec.settings, gpu, where)
+    if not gpu.mig_supported and logical.spec.mig_enabled:
+        yield Diagnostic(
+            "The GPU does not support MIG",
+            f"The plan file has slices on {logical.name}, an {gpu.name}, which does not support MIG.",
+            "Select another GPU, or remove mig.",
+            where,
+            str(logical.address),
+        )
+
+
+def _does_not_fit(logical: LogicalGpu, shortage: Shortage, where: Location | None) -> Diagnostic:
+    fit = "fits" if len(shortage.fitting) == 1 else "fit together"
+    fix = (
+        f"{join_words(shortage.fitting)} {fit}: remove {join_words(shortage.surplus)}, or write smaller slices."
+        if shortage.fitting
+        else "Write smaller slices."
+    )
+    return Diagnostic(
+        "The slices do not fit on the GPU",
+        f"The slices of {logical.name} do not fit together on one {logical.gpu.name}: {shortage.resource}.",
+        shortage.fix or fix,
+        where,
+        str(logical.address),
     )

@@ -1,243 +1,226 @@
-"""What a snapshot says about a node's GPUs; what could not be read stays an error and never becomes an absence."""
+"""Read a node's GPUs from its snapshot; what could not be read stays an error and never becomes an absence.
+
+The form of the `gpu`, `docker`, `host` and `others` probes is in docs/snapshot.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from gpuplan.resources.gpu.foreign import read_others
 from gpuplan.resources.gpu.observed import (
-    Compute,
-    Container,
-    Ecc,
-    Gpu,
-    Instance,
-    LostGpu,
+    ComputeInstance,
+    GpuContainer,
+    GpuInstance,
+    MigProfile,
+    ObservedGpu,
     ObservedGpus,
-    Power,
-    Process,
-    Profile,
-    instance_at,
-    slice_uuid,
+    ObservedProcess,
+    OtherPlans,
+    OtherPlanSlice,
+    Placement,
+    PowerLimitRange,
+    UnreadableGpu,
 )
+from gpuplan.resources.gpu.settings import read_settings
 from gpuplan.resources.snapshot.devices import Gpus, read_gpus, requested
 from gpuplan.resources.snapshot.docker import image_labels, is_copy
 from gpuplan.resources.snapshot.labels import NAME, PLAN
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
+from gpuplan.types.address import parse_address
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, as_list, as_object
 
-__all__ = [
-    "Container",
-    "Ecc",
-    "Gpu",
-    "Instance",
-    "LostGpu",
-    "ObservedGpus",
-    "Power",
-    "Process",
-    "Profile",
-    "instance_at",
-    "read",
-    "slice_uuid",
-]
-
-GUESTS = ("passthrough", "vgpu")
+GUEST_MODES = ("passthrough", "vgpu")
 """Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
 
 WITHOUT_CONTAINERS = ("no_docker", "not_asked")
-"""Without an engine nothing runs in it, and it is spared on purpose only while a node boots, when nothing runs yet."""
+"""Without Docker no container runs; Docker is not asked only while a node boots, before any container runs."""
 
 
 def read(snapshot: Snapshot) -> ObservedGpus:
-    """The read door."""
-    containers = _containers(snapshot.probe("docker"), read_gpus(snapshot))
+    """Read the GPUs, who uses them, and what other plan files made on them. Never raises."""
+    containers = _read_containers(snapshot.probe("docker"), read_gpus(snapshot))
     probe = snapshot.probe("gpu")
     if probe.error is not None:
         return ObservedGpus(snapshot.node, error=probe.error, containers=containers)
-    host = _host(snapshot.probe("host"))
+    host_probe = snapshot.probe("host")
+    host = mapping(host_probe.value) if host_probe.error is None else {}
     try:
-        value = _object(probe.value)
-        stated = [_object(each) for each in _list(value["gpus"])]
+        value = as_object(probe.value)
+        gpus = [as_object(gpu) for gpu in as_list(value["gpus"])]
         return ObservedGpus(
             snapshot.node,
-            gpus=tuple(_gpu(each, bool(host.get("hypervisor"))) for each in stated if "error" not in each),
-            lost=tuple(LostGpu(_int(each["index"]), _error(each)) for each in stated if "error" in each),
+            gpus=tuple(_read_gpu(gpu, bool(host.get("hypervisor"))) for gpu in gpus if "error" not in gpu),
+            unreadable=tuple(UnreadableGpu(_int(gpu["index"]), _error(gpu)) for gpu in gpus if "error" in gpu),
             containers=containers,
-            modules=tuple(str(each) for each in _list(host.get("modules", []))),
-            left=_left(value.get("stopped_services") or []),
-            others=read_others(snapshot.probe("others")),
+            modules=tuple(str(module) for module in as_list(host.get("modules", []))),
+            stopped_services=_read_stopped_services(value.get("stopped_services") or []),
+            other_plans=read_other_plans(snapshot.probe("others")),
         )
-    except (KeyError, TypeError, ValueError) as fault:
-        unexpected = ProbeError(
-            "unexpected", f"the answer about GPUs is not in the form of docs/snapshot.md: {fault!r}"
-        )
+    except (KeyError, TypeError, ValueError) as error:
+        unexpected = ProbeError("unexpected", f"the reported GPUs do not have the form of docs/snapshot.md: {error!r}")
         return ObservedGpus(snapshot.node, error=unexpected, containers=containers)
 
 
-def _host(probe: Probe) -> JsonObject:
-    return probe.value if probe.error is None and isinstance(probe.value, Mapping) else {}
+def _read_stopped_services(stopped: Json) -> Mapping[str, tuple[str, ...]]:
+    services: dict[str, tuple[str, ...]] = {}
+    for entry in map(as_object, as_list(stopped)):
+        services[str(entry["gpu"])] = (*services.get(str(entry["gpu"]), ()), str(entry["service"]))
+    return services
 
 
-def _left(stopped: Json) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for each in map(_object, _list(stopped)):
-        found[str(each["gpu"])] = (*found.get(str(each["gpu"]), ()), str(each["service"]))
-    return found
-
-
-def _gpu(stated: JsonObject, hypervisor: bool) -> Gpu:
-    mig = _object(stated["mig"])
-    return Gpu(
-        index=_int(stated["index"]),
-        uuid=str(stated["uuid"]),
-        pci=str(stated["pci"]),
-        name=str(stated["name"]),
-        supported=bool(mig["supported"]),
-        current=bool(mig["current"]),
-        pending=bool(mig["pending"]),
-        profiles=tuple(_profile(_object(each)) for each in _list(stated["profiles"])),
-        instances=_or_error(stated["instances"])
-        or tuple(_instance(_object(each)) for each in _list(stated["instances"])),
-        processes=_or_error(stated["processes"])
-        or tuple(_process(_object(each)) for each in _list(stated["processes"])),
-        holders=_holders(stated.get("holders")),
-        architecture=_text(stated.get("architecture")),
-        resettable=_resettable(_text(stated.get("virtualization")), hypervisor),
-        persistence=_flag(stated.get("persistence_mode")),
-        power=_power(stated),
-        compute_mode=_text(stated.get("compute_mode")),
-        ecc=_ecc(stated.get("ecc")),
+def _read_gpu(raw: JsonObject, hypervisor: bool) -> ObservedGpu:
+    mig, ecc, limits = as_object(raw["mig"]), raw.get("ecc"), raw.get("power_limits_mw")
+    instances, processes = raw["instances"], raw["processes"]
+    return ObservedGpu(
+        index=_int(raw["index"]),
+        uuid=str(raw["uuid"]),
+        pci=str(raw["pci"]),
+        name=str(raw["name"]),
+        mig_supported=bool(mig["supported"]),
+        mig_enabled=bool(mig["current"]),
+        mig_pending=bool(mig["pending"]),
+        profiles=tuple(_read_profile(as_object(profile)) for profile in as_list(raw["profiles"])),
+        instances=_error(instances) if isinstance(instances, Mapping) else _read_instances(instances),
+        processes=_error(processes) if isinstance(processes, Mapping) else _read_processes(processes),
+        holders=_read_processes(raw.get("holders") or []),
+        architecture=_text(raw.get("architecture")),
+        resettable=_is_resettable(_text(raw.get("virtualization")), hypervisor),
+        settings=read_settings(raw),
+        power_limits=None if limits is None else _read_power_limits(as_object(limits)),
+        ecc_pending=None if ecc is None else bool(as_object(ecc)["pending"]),
     )
 
 
-def _holders(stated: Json) -> tuple[Process, ...]:
-    return tuple(_process(_object(each)) for each in stated) if isinstance(stated, list) else ()
+def _is_resettable(virtualization: str | None, hypervisor: bool) -> bool:
+    """As NVML reports; if it reports nothing, a GPU under a hypervisor is taken to be passed through."""
+    return not hypervisor if virtualization is None else virtualization not in GUEST_MODES
 
 
-def _resettable(virtualization: str | None, hypervisor: bool) -> bool:
-    """NVML's word goes first; where it has none, a GPU under a hypervisor is taken to be passed through."""
-    return not hypervisor if virtualization is None else virtualization not in GUESTS
+def _read_power_limits(raw: JsonObject) -> PowerLimitRange:
+    return PowerLimitRange(_int(raw["default"]), _int(raw["lowest"]), _int(raw["highest"]))
 
 
-def _power(stated: JsonObject) -> Power | None:
-    limit, bounds = stated.get("power_limit_mw"), stated.get("power_limits_mw")
-    if limit is None:
-        return None
-    if bounds is None:
-        return Power(_int(limit))
-    known = _object(bounds)
-    return Power(_int(limit), _int(known["default"]), _int(known["lowest"]), _int(known["highest"]))
+def _read_profile(raw: JsonObject) -> MigProfile:
+    placements = raw["placements"]
+    return MigProfile(
+        id=_int(raw["id"]),
+        name=str(raw["name"]),
+        slices=_int(raw["slices"]),
+        memory_mib=_int(raw["memory_mib"]),
+        instances=_int(raw["instances"]),
+        placements=None if placements is None else tuple(_read_placement(pair) for pair in as_list(placements)),
+        engines=(_int(raw["decoders"]), _int(raw["encoders"]), _int(raw["jpeg"]), _int(raw["ofa"])),
+    )
 
 
-def _ecc(stated: Json) -> Ecc | None:
-    return None if stated is None else Ecc(bool(_object(stated)["current"]), bool(_object(stated)["pending"]))
+def _read_instances(raw: Json) -> tuple[GpuInstance, ...]:
+    return tuple(_read_instance(as_object(instance)) for instance in as_list(raw))
+
+
+def _read_instance(raw: JsonObject) -> GpuInstance:
+    return GpuInstance(
+        id=_int(raw["id"]),
+        profile_id=_int(raw["profile_id"]),
+        profile=str(raw["profile"]),
+        start=_int(raw["start"]),
+        size=_int(raw["size"]),
+        compute_instances=tuple(_read_compute(as_object(compute)) for compute in as_list(raw["compute_instances"])),
+    )
+
+
+def _read_compute(raw: JsonObject) -> ComputeInstance:
+    uuid = raw["uuid"]
+    if not isinstance(uuid, str):
+        raise TypeError(f"compute instance {raw['id']!r} has no UUID")
+    return ComputeInstance(_int(raw["id"]), _int(raw["slices"]), uuid)
+
+
+def _read_processes(raw: Json) -> tuple[ObservedProcess, ...]:
+    return tuple(_read_process(as_object(process)) for process in as_list(raw))
+
+
+def _read_process(raw: JsonObject) -> ObservedProcess:
+    instance, compute = raw.get("gpu_instance"), raw.get("compute_instance")
+    return ObservedProcess(
+        pid=_int(raw["pid"]),
+        name=str(raw.get("name") or "?"),
+        gpu_instance=None if instance is None else _int(instance),
+        compute_instance=None if compute is None else _int(compute),
+        container=_text(raw.get("container")),
+        service=str(raw.get("service") or ""),
+    )
+
+
+def _read_containers(probe: Probe, gpus: Gpus) -> Mapping[str, GpuContainer] | ProbeError:
+    if probe.error is not None:
+        return {} if probe.error.code in WITHOUT_CONTAINERS else probe.error
+    raw = mapping(probe.value)
+    if not isinstance(raw.get("containers"), list):
+        return ProbeError("unexpected", "the reported containers do not have the form of docs/snapshot.md")
+    runtime, labels = str(mapping(raw.get("info")).get("DefaultRuntime") or "runc"), image_labels(raw)
+    containers = [
+        _read_container(inspect, runtime, gpus, labels.get(str(inspect.get("Image")), {}))
+        for inspect in mappings(raw["containers"])
+        if mapping(inspect.get("State")).get("Running")
+    ]
+    return {container.id: container for container in containers}
+
+
+def _read_container(inspect: JsonObject, runtime: str, gpus: Gpus, image_labels: JsonObject) -> GpuContainer:
+    config, host_config = mapping(inspect.get("Config")), mapping(inspect.get("HostConfig"))
+    name, labels = str(inspect.get("Name")).lstrip("/"), mapping(config.get("Labels"))
+    managed = NAME in labels and not is_copy(name, labels, image_labels)
+    requests = mappings(host_config.get("DeviceRequests"))
+    return GpuContainer(
+        id=str(inspect.get("Id")),
+        name=name,
+        plan=str(labels.get(PLAN) or "") if managed else "",
+        devices=tuple(sorted(requested(config, host_config, runtime, gpus))),
+        all_gpus=any(whole(request.get("Count")) < 0 for request in requests),
+    )
+
+
+def read_other_plans(probe: Probe) -> OtherPlans:
+    """The slices in other plan files' records; a record that cannot be read leaves the others known."""
+    if probe.error is not None:
+        return OtherPlans(error=probe.error)
+    if not isinstance(probe.value, Mapping):
+        return OtherPlans(error=ProbeError("unexpected", "the records do not have the form of docs/snapshot.md"))
+    slices: list[OtherPlanSlice] = []
+    error: ProbeError | None = None
+    for plan, record in probe.value.items():
+        try:
+            slices.extend(_read_other_slices(plan, record))
+        except (KeyError, TypeError, ValueError) as malformed:
+            reported = mapping(mapping(record).get("error")).get("text")
+            reason = repr(malformed) if reported is None else str(reported)
+            error = ProbeError("bad_record", f"the record of the plan file {plan} cannot be read ({reason})")
+    return OtherPlans(tuple(slices), error)
+
+
+def _read_other_slices(plan: str, record: Json) -> Iterator[OtherPlanSlice]:
+    for address, fact in as_object(as_object(record)["remembered"]).items():
+        known = as_object(fact)
+        if parse_address(address).kind == "gpu" and "start" in known:
+            yield OtherPlanSlice(plan, str(known["gpu"]), str(known["profile"]), int(str(known["start"])))
+
+
+def _error(raw: JsonObject) -> ProbeError:
+    error = as_object(raw["error"])
+    return ProbeError(str(error["code"]), str(error["text"]))
+
+
+def _read_placement(value: Json) -> Placement:
+    start, size = as_list(value)
+    return _int(start), _int(size)
 
 
 def _text(value: Json) -> str | None:
     return None if value is None else str(value)
 
 
-def _flag(value: Json) -> bool | None:
-    return None if value is None else bool(value)
-
-
-def _profile(stated: JsonObject) -> Profile:
-    placements = stated["placements"]
-    return Profile(
-        id=_int(stated["id"]),
-        name=str(stated["name"]),
-        slices=_int(stated["slices"]),
-        memory_mib=_int(stated["memory_mib"]),
-        instances=_int(stated["instances"]),
-        placements=None if placements is None else tuple(_pair(each) for each in _list(placements)),
-        engines=(_int(stated["decoders"]), _int(stated["encoders"]), _int(stated["jpeg"]), _int(stated["ofa"])),
-    )
-
-
-def _instance(stated: JsonObject) -> Instance:
-    return Instance(
-        id=_int(stated["id"]),
-        profile_id=_int(stated["profile_id"]),
-        profile=str(stated["profile"]),
-        start=_int(stated["start"]),
-        size=_int(stated["size"]),
-        computes=tuple(_compute(_object(each)) for each in _list(stated["compute_instances"])),
-    )
-
-
-def _compute(stated: JsonObject) -> Compute:
-    uuid = stated["uuid"]
-    if not isinstance(uuid, str):
-        raise TypeError(f"compute instance {stated['id']!r} has no UUID")
-    return Compute(_int(stated["id"]), _int(stated["slices"]), uuid)
-
-
-def _process(stated: JsonObject) -> Process:
-    instance, compute, container = (stated.get(key) for key in ("gpu_instance", "compute_instance", "container"))
-    return Process(
-        pid=_int(stated["pid"]),
-        name=str(stated.get("name") or "?"),
-        instance=None if instance is None else _int(instance),
-        compute=None if compute is None else _int(compute),
-        container=None if container is None else str(container),
-        service=str(stated.get("service") or ""),
-    )
-
-
-def _containers(probe: Probe, gpus: Gpus) -> Mapping[str, Container] | ProbeError:
-    if probe.error is not None:
-        return {} if probe.error.code in WITHOUT_CONTAINERS else probe.error
-    stated = probe.value.get("containers") if isinstance(probe.value, Mapping) else None
-    if not isinstance(stated, list):
-        return ProbeError("unexpected", "the answer about containers is not in the form of docs/snapshot.md")
-    runtime = str(mapping(mapping(probe.value).get("info")).get("DefaultRuntime") or "runc")
-    brought = image_labels(mapping(probe.value))
-    found = [_container(each, runtime, gpus, brought.get(str(each.get("Image")), {})) for each in mappings(stated)]
-    return {each.id: each for each in found if each is not None}
-
-
-def _container(inspect: JsonObject, default_runtime: str, gpus: Gpus, brought: JsonObject) -> Container | None:
-    if not mapping(inspect.get("State")).get("Running"):
-        return None
-    config, host_config = mapping(inspect.get("Config")), mapping(inspect.get("HostConfig"))
-    name, labels = str(inspect.get("Name")).lstrip("/"), mapping(config.get("Labels"))
-    ours = NAME in labels and not is_copy(name, labels, brought)
-    return Container(
-        id=str(inspect.get("Id")),
-        name=name,
-        plan=str(labels.get(PLAN) or "") if ours else "",
-        devices=tuple(sorted(requested(config, host_config, default_runtime, gpus))),
-        every=any(whole(each.get("Count")) < 0 for each in mappings(host_config.get("DeviceRequests"))),
-    )
-
-
-def _or_error(value: Json) -> ProbeError | None:
-    return _error(value) if isinstance(value, Mapping) else None
-
-
-def _error(value: JsonObject) -> ProbeError:
-    error = _object(value["error"])
-    return ProbeError(str(error["code"]), str(error["text"]))
-
-
-def _pair(value: Json) -> tuple[int, int]:
-    start, size = _list(value)
-    return _int(start), _int(size)
-
-
 def _int(value: Json) -> int:
     if not isinstance(value, int):
         raise TypeError(f"expected a number, found {value!r}")
-    return value
-
-
-def _object(value: Json) -> JsonObject:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"expected an object, found {type(value).__name__}")
-    return value
-
-
-def _list(value: Json) -> Sequence[Json]:
-    if not isinstance(value, list | tuple):
-        raise TypeError(f"expected a list, found {type(value).__name__}")
     return value

@@ -1,94 +1,129 @@
-"""What the plan file implies: for each model server of a node, the models that it should have loaded."""
+"""What the plan file implies: the models that each Triton of a node should have loaded, and their smoke tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpuplan.planfile.checks.files import wrong_path
 from gpuplan.planfile.expand import Placed, containers_on, models_on
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.select import slices_of
 from gpuplan.planfile.sources import Served, Source, served_on, sources_on
+from gpuplan.planfile.sources.configs import smoked_on
 from gpuplan.resources.kind import Told
-from gpuplan.resources.model.budget import Budget, groups_of
-from gpuplan.resources.model.smoke.stated import asked_of, faults_on
-from gpuplan.resources.model.wanted import Wanted
+from gpuplan.resources.model.smoke.request import build_request
+from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, SmokeSpec, has_grpc, read_limited, smoke_of
+from gpuplan.resources.model.smoke.tensors import SmokeIssue, signature_of
+from gpuplan.resources.model.spec import MemoryBudget, ModelSpec, SliceSize, instance_groups
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
-from gpuplan.types.diagnostic import Diagnostic
+from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
-THREADS = "http-thread-count"
-"""The flag of the threads that answer HTTP; eight where it is not stated."""
+if TYPE_CHECKING:
+    from gpuplan.triton.lint import LintedModel
+
+HTTP_THREADS = "http-thread-count"
+"""The flag for the number of HTTP threads, eight by default."""
 
 
-def spec(plan: PlanFile, host: Host) -> Told:
-    """One resource for each model of each model server. What is wrong with a source is told by the repository room."""
+def desired_models(plan: PlanFile, host: Host) -> Told:
+    """One resource for each model of each Triton; issues of their files are reported by the repository kind."""
     desired: list[Desired] = []
-    faults: list[Diagnostic] = []
+    issues: list[Diagnostic] = []
     for placed in containers_on(plan, host):
-        if placed.container.triton is not None:
-            sources, _ = sources_on(plan, host, placed.name)
-            needs = _needs(plan, host, placed.name, sources)
-            faults.extend(_circle(plan, needs))
-            faults.extend(faults_on(plan, host, placed))
-            found: list[Source | Served] = [*sources, *served_on(plan, host, placed.name)]
-            desired.extend(_desired(plan, host, placed, each, needs[each.model]) for each in found)
-    return desired, faults
+        if placed.container.triton is None:
+            continue
+        sources, _ = sources_on(plan, host, placed.name)
+        needs = _model_needs(plan, host, placed.name, sources)
+        issues.extend(_cycle(plan, needs))
+        issues.extend(smoke_issues(plan, host, placed))
+        models: Sequence[Source | Served] = (*sources, *served_on(plan, host, placed.name))
+        desired.extend(_desired(plan, host, placed, model, needs[model.model]) for model in models)
+    return desired, issues
 
 
-def _desired(plan: PlanFile, host: Host, placed: Placed, each: Source | Served, parts: Sequence[str]) -> Desired:
-    container, model = placed.name, each.model
-    home = Address(host.name, "model", container)
-    patience = plan.models[model].load_timeout
-    wanted = Wanted(
-        container, model, each.content, each.versions, patience, "", (), _budget(plan, placed, each), _abreast(placed)
+def smoke_issues(plan: PlanFile, host: Host, placed: Placed) -> Iterator[Diagnostic]:
+    """Everything in `smoke` sections that does not fit the models of one container, or the container."""
+    for name, subject in smoked_on(plan, host, placed).items():
+        spec = smoke_of(plan.models[name])
+        if spec is not None:
+            for issue in _smoke_issues(plan, placed, name, spec, subject):
+                yield issue.diagnostic(plan.where("models", name, "smoke", *issue.path))
+
+
+def _desired(plan: PlanFile, host: Host, placed: Placed, source: Source | Served, parts: Sequence[str]) -> Desired:
+    container, model = placed.name, plan.models[source.model]
+    external = isinstance(source, Served)
+    spec = ModelSpec(
+        container=container,
+        model=source.model,
+        content=source.content,
+        versions=source.versions,
+        load_timeout=model.load_timeout,
+        repository=source.place if isinstance(source, Served) else "",
+        overrides=source.overlay if isinstance(source, Served) else (),
+        budget=_budget(plan, placed, source),
+        max_parallel=_max_parallel(placed),
     )
-    files: tuple[Address, ...] = (Address(host.name, "repository", container).part(model),)
-    if isinstance(each, Served):
-        wanted, files = replace(wanted, repository=each.place, overlay=each.overlay), ()
-    needs = (Address(host.name, "container", container), *files, *(home.part(part) for part in parts))
-    asked = asked_of(plan.models[model])
-    proof = None if asked is None else asked.json()
-    return Desired(home.part(model), wanted.json(), needs, plan.where("models", model), proof)
+    server = Address(host.name, "model", container)
+    files = () if external else (Address(host.name, "repository", container).part(source.model),)
+    smoke = smoke_of(model)
+    return Desired(
+        server.part(source.model),
+        encode(spec),
+        needs=(Address(host.name, "container", container), *files, *map(server.part, parts)),
+        where=plan.where("models", source.model),
+        proof=encode(smoke) if smoke else None,
+    )
 
 
-def _abreast(placed: Placed) -> int:
-    """How many loads a server with few threads bears: each holds one until it ends, and one is left to be asked by."""
-    stated = str(placed.container.triton.flags.get(THREADS, "")) if placed.container.triton else ""
+def _max_parallel(placed: Placed) -> int:
+    """How many loads a server with few HTTP threads takes: each occupies one, and one must stay free for reads."""
+    stated = str(placed.container.triton.flags.get(HTTP_THREADS, "")) if placed.container.triton else ""
     return max(1, int(stated) - 1) if stated.isdecimal() else 0
 
 
-def _budget(plan: PlanFile, placed: Placed, each: Source | Served) -> Budget | None:
-    """The memory that a model is stated to take, and the GPUs and slices that it is to take it of."""
-    memory, triton = plan.models[each.model].memory, placed.container.triton
+def _budget(plan: PlanFile, placed: Placed, source: Source | Served) -> MemoryBudget | None:
+    memory, triton = plan.models[source.model].memory, placed.container.triton
     if memory is None or triton is None:
         return None
-    config: JsonObject = each.config if isinstance(each, Source) else _last_groups(each.overlay)
-    backend = each.backend if isinstance(each, Source) else ""
-    stated = {name: size for name in placed.container.gpus if (size := _slice(plan, name)) is not None}
-    return Budget(memory, groups_of(config), backend, placed.container.gpus, stated, triton.overcommit)
+    sizes = {name: size for name in placed.container.gpus if (size := _slice_size(plan, name)) is not None}
+    return MemoryBudget(
+        memory=memory,
+        instance_groups=instance_groups(source.config if isinstance(source, Source) else _overridden(source.overlay)),
+        backend=source.backend if isinstance(source, Source) else "",
+        devices=placed.container.gpus,
+        slices=sizes,
+        overcommit=triton.overcommit,
+    )
 
 
-def _last_groups(overlay: Sequence[JsonObject]) -> JsonObject:
-    stated = [layer["instance_group"] for layer in overlay if layer.get("instance_group") is not None]
+def _overridden(overrides: Sequence[JsonObject]) -> JsonObject:
+    """The instance groups that the last override states."""
+    stated = [section["instance_group"] for section in overrides if section.get("instance_group") is not None]
     return {"instance_group": stated[-1]} if stated else {}
 
 
-def _slice(plan: PlanFile, device: str) -> JsonObject | None:
-    """How the plan file states the size of a slice, by which its memory is known before it is there."""
+def _slice_size(plan: PlanFile, device: str) -> SliceSize | None:
+    """The size of a slice, by which its memory is known before it exists; None for a whole GPU."""
     gpu, _, part = device.partition("/")
-    stated = plan.gpus[gpu.partition("[")[0]].mig if part and gpu.partition("[")[0] in plan.gpus else None
-    found = dict(slices_of(stated)).get(part) or dict(slices_of(stated)).get(part.rpartition("/")[0])
-    if found is None:
+    name = gpu.partition("[")[0]
+    slices = dict(slices_of(plan.gpus[name].mig)) if part and name in plan.gpus else {}
+    stated = slices.get(part) or slices.get(part.rpartition("/")[0])
+    if stated is None:
         return None
-    return {"profile": found.profile} if found.profile is not None else {"memory": found.memory}
+    return SliceSize(profile=stated.profile) if stated.profile is not None else SliceSize(memory=stated.memory or 0)
 
 
-def _needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
-    """Model → the models that it is composed of or says that it calls."""
+def _model_needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]) -> Mapping[str, Sequence[str]]:
+    """The models that each model is composed of or states that it calls."""
     parts = {source.model: source.parts for source in sources}
     return {
         name: tuple(dict.fromkeys((*parts.get(name, ()), *model.depends_on)))
@@ -96,15 +131,48 @@ def _needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]
     }
 
 
-def _circle(plan: PlanFile, needs: Mapping[str, tuple[str, ...]]) -> Iterator[Diagnostic]:
-    """A circle through an ensemble's steps, which the plan file alone does not show."""
+def _cycle(plan: PlanFile, needs: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
+    """A cycle through the steps of an ensemble, which the plan file alone does not show."""
     try:
         TopologicalSorter(needs).prepare()
-    except CycleError as fault:
-        circle: list[str] = fault.args[1]
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
         yield Diagnostic(
-            "Models depend on one another in a circle",
-            f"None of them can be loaded first: {' → '.join(circle)}.",
-            "Take one of them out of depends_on, or out of the ensemble.",
-            plan.where("models", circle[0]),
+            "Models depend on each other in a cycle",
+            f"None of them can be loaded first: {' → '.join(cycle)}.",
+            "Remove one of them from depends_on, or from the ensemble.",
+            plan.where("models", cycle[0]),
         )
+
+
+def _smoke_issues(
+    plan: PlanFile, placed: Placed, name: str, spec: SmokeSpec, subject: LintedModel
+) -> Iterator[SmokeIssue]:
+    signature = signature_of(subject.config)
+    if signature.inputs:  # else the server completes the config, and only it knows the inputs
+        request = build_request(name, spec, signature, partial(_read_file, plan))
+        if isinstance(request, tuple):
+            yield from request
+    if spec.version is not None and subject.wanted and spec.version not in subject.wanted:
+        versions = ", ".join(map(str, subject.wanted))
+        detail = f"{name} does not serve version {spec.version}; it serves {versions}."
+        yield SmokeIssue(("version",), detail, "Use one of these versions.")
+    if (spec.protocol == "grpc" or (signature.decoupled and not spec.protocol)) and not has_grpc():
+        why = "protocol is grpc" if spec.protocol else "the model is decoupled"
+        detail = f"The smoke test of {name} uses gRPC ({why}), but its library is not installed on this machine."
+        yield SmokeIssue(("protocol",), detail, INSTALL_GRPC)
+    if spec.shared_memory == "cuda" and not placed.container.gpus:
+        detail = f"CUDA shared memory needs a GPU, and container {placed.path[1]} has none."
+        yield SmokeIssue(("shared_memory",), detail, "Give the container a GPU, or set shared_memory: system.")
+
+
+def _read_file(plan: PlanFile, path: str) -> bytes:
+    """A file beside the plan file; raises Problem if it cannot be read or is too large."""
+    if wrong := wrong_path(plan, path, "file"):
+        raise Problem(Diagnostic("Cannot read a file of the smoke section", *wrong))
+    try:
+        with (Path(plan.path).parent / path).open("rb") as file:
+            return read_limited(file, path)
+    except OSError as error:
+        detail = f"{path}: {error.strerror or error}."
+        raise Problem(Diagnostic("Cannot read a file of the smoke section", detail)) from None

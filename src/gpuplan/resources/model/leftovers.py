@@ -1,109 +1,97 @@
-"""What servers of this plan file have loaded, or would load at their start, without being wanted any more."""
+"""Models that a server has loaded, or loads at startup, and that the plan file does not list for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from gpuplan.resources.model.read import Server
-from gpuplan.resources.model.situation import Situation
-from gpuplan.resources.model.steps import forget, unload
+from gpuplan.resources.model.read import ModelServer
+from gpuplan.resources.model.server_status import ServerStatus
+from gpuplan.resources.model.steps import UnloadModel, unlist, unload
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, FieldChange, Unmanaged
+from gpuplan.types.change import Action, Change, FieldChange, Step, Unmanaged
 from gpuplan.types.resource import DiffContext
 
 
-def leftovers(found: Situation, wanted: Set[str], context: DiffContext) -> Iterator[Change | Unmanaged]:
-    """Models to unload (recorded, or with files of ours) and models that somebody else loaded, of one server.
+def leftovers(status: ServerStatus, desired: Set[str], context: DiffContext) -> Iterator[Change | Unmanaged]:
+    """The models to unload, which were recorded or come from gpuplan's files, and the unmanaged ones, of one server.
 
-    Of a server that somebody else started nothing is unloaded.
+    From an unmanaged container nothing is unloaded.
     """
-    home = Address(context.node, "model", found.container.name)
-    seen = {model for model in found.server.index if found.server.loaded(model)} if found.server else set()
-    seen -= _pulled_in(found, wanted, context)
-    for model in sorted((seen | found.at_start) - wanted):
-        address = home.part(model)
-        if found.foreign:
-            yield _stranger(address, found)
+    server = Address(context.node, "model", status.container.name)
+    index = status.server.index if status.server else {}
+    loaded = {model for model in index if status.server and status.server.loaded(model)}
+    loaded -= _loaded_parts(status, desired, context)
+    for model in sorted((loaded | status.at_start) - desired):
+        address = server.part(model)
+        if status.unmanaged:
+            yield _unmanaged(address, status)
             continue
-        ours = address in context.record.resources or model in found.files | found.at_start
-        if found.server and model in seen:
-            ours = ours or model in found.server.contents
-            yield _unloaded(address, found, found.server, context) if ours else _stranger(address, found)
-        elif found.server:
-            yield _unlisted(address, found, context)
-        elif not _repository_goes(found, context):
-            yield _forgotten(address, found)
+        managed = address in context.record.resources or model in status.files | status.at_start
+        if status.server and model in loaded:
+            managed = managed or model in status.server.contents
+            yield _unload(address, status, status.server, context) if managed else _unmanaged(address, status)
+        elif status.server:
+            files = Address(context.node, "repository", status.container.name).part(model)
+            step = unload(address, UnloadModel(status.container.name, model), (status.container, files))
+            yield _at_start_only(address, status, step)
+        elif not _repository_removed(status, context):
+            yield _at_start_only(address, status, unlist(address, status.container.name, model))
 
 
-def _pulled_in(found: Situation, wanted: Set[str], context: DiffContext) -> Set[str]:
-    """Parts that a server loaded by itself with an ensemble of a repository of its own, and takes out with it."""
-    if found.server is None or not found.remote:
+def _loaded_parts(status: ServerStatus, desired: Set[str], context: DiffContext) -> Set[str]:
+    """Parts that a server loaded by itself with an ensemble of an external repository, and unloads with it."""
+    if status.server is None or not status.external_repository:
         return frozenset()
-    home = Address(context.node, "model", found.container.name)
-    known = {model for model in found.server.index if home.part(model) in context.record.resources}
+    server = Address(context.node, "model", status.container.name)
+    recorded = {model for model in status.server.index if server.part(model) in context.record.resources}
     parts: set[str] = set()
-    fresh = set(wanted | known)
-    while fresh := {part for model in fresh for part in found.server.parts.get(model, ())} - parts:
-        parts |= fresh
-    return parts - known - found.at_start
+    new = set(desired | recorded)
+    while new := {part for model in new for part in status.server.parts.get(model, ())} - parts:
+        parts |= new
+    return parts - recorded - status.at_start
 
 
-def _unloaded(address: Address, found: Situation, server: Server, context: DiffContext) -> Change:
-    model = address.name.partition("/")[2]
-    ready, of_server = server.ready(model), f"the models of {found.container.name}"
-    held = _held(address, found, server, context)
+def _unload(address: Address, status: ServerStatus, server: ModelServer, context: DiffContext) -> Change:
+    model, container = address.name.partition("/")[2], status.container.name
+    payload = UnloadModel(container, model, status.external_repository, status.own_command)
+    state = "being loaded" if server.loading(model) else "loaded"
     return Change(
         address,
         Action.DELETE,
         fields=(FieldChange("state", server.state(model), None),),
-        reasons=(f"{model} is {'loading' if server.loading(model) else 'loaded'} and not among {of_server}",),
-        interrupts=(f"model {model} on {found.container.name} stops serving",) if ready else (),
+        reasons=(f"{model} is {state}, but the plan file does not list it for {container}",),
+        interrupts=(f"model {model} on {container} stops serving",) if server.ready(model) else (),
         disturbs={address: f"{model} is unloaded"},
-        steps=(unload(address, found.container.name, model, held, dependents=found.remote, own=found.own),),
+        steps=(unload(address, payload, _needed(address, status, server, context)),),
     )
 
 
-def _unlisted(address: Address, found: Situation, context: DiffContext) -> Change:
-    """Not loaded, but listed: the next start of the server would load it, or fail for want of its files."""
-    model = address.name.partition("/")[2]
-    held = (found.container, Address(context.node, "repository", found.container.name).part(model))
-    return Change(
-        address,
-        Action.DELETE,
-        fields=(FieldChange("at_start", True, False),),
-        reasons=(f"{model} is not among the models of {found.container.name}",),
-        steps=(unload(address, found.container.name, model, held),),
-    )
-
-
-def _forgotten(address: Address, found: Situation) -> Change:
+def _at_start_only(address: Address, status: ServerStatus, step: Step) -> Change:
+    """A model that is not loaded, but would be at the next startup, or would fail it if its files are gone."""
     model = address.name.partition("/")[2]
     return Change(
         address,
         Action.DELETE,
         fields=(FieldChange("at_start", True, False),),
-        reasons=(f"{model} is not among the models of {found.container.name}",),
-        steps=(forget(address, found.container.name, model),),
+        reasons=(f"the plan file does not list {model} for {status.container.name}",),
+        steps=(step,),
     )
 
 
-def _stranger(address: Address, found: Situation) -> Unmanaged:
-    model = address.name.partition("/")[2]
-    return Unmanaged(address, f"model {model} is loaded in {found.container.name} and is not of this plan file")
+def _unmanaged(address: Address, status: ServerStatus) -> Unmanaged:
+    return Unmanaged(address, f"model {address.name.partition('/')[2]}, loaded in {status.container.name}")
 
 
-def _held(address: Address, found: Situation, server: Server, context: DiffContext) -> tuple[Address, ...]:
-    """What the model holds on to as long as it is loaded: what was recorded, and what the server says."""
+def _needed(address: Address, status: ServerStatus, server: ModelServer, context: DiffContext) -> tuple[Address, ...]:
+    """What the model needs as long as it is loaded: by the record, and by its server."""
     container, _, model = address.name.partition("/")
-    home = Address(address.node, "model", container)
     recorded = context.record.resources.get(address)
     parts = [need for need in recorded.needs if need.kind == "model"] if recorded else []
-    parts += [home.part(part) for part in server.parts.get(model, ())]
-    files = Address(address.node, "repository", container).part(model)
-    return (found.container, files, *dict.fromkeys(parts))
+    parts += [Address(address.node, "model", container).part(part) for part in server.parts.get(model, ())]
+    return (status.container, Address(address.node, "repository", container).part(model), *dict.fromkeys(parts))
 
 
-def _repository_goes(found: Situation, context: DiffContext) -> bool:
-    """True where the whole repository is removed in this change set, and its list with it."""
-    repository = Address(context.node, "repository", found.container.name)
-    return repository in context.disturbed and bool(found.files | found.at_start)
+def _repository_removed(status: ServerStatus, context: DiffContext) -> bool:
+    """Whether this change set removes the whole repository, and the list of models with it."""
+    repository = Address(context.node, "repository", status.container.name)
+    return repository in context.disturbed and bool(status.files | status.at_start)

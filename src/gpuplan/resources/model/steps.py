@@ -1,106 +1,172 @@
-"""The acts on a model, as steps with all that their apply door needs."""
+"""The steps of a model, with the payloads that `apply` gets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from gpuplan.planfile.repositories import OWN
-from gpuplan.resources.model.wanted import Wanted
+from gpuplan.resources.model.smoke.spec import SmokeSpec
+from gpuplan.resources.model.spec import ModelSpec
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import JsonObject
 
-CREW = "models"
-"""Models load and unload side by side."""
+CONCURRENCY_GROUP = "models"
+"""Models load and unload in parallel."""
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A model that is composed of the loaded one or calls it."""
+
+    spec: ModelSpec
+    smoke: SmokeSpec | None = None
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """Load a model unless it is served as its spec says, and list it for the server's startup."""
+
+    spec: ModelSpec
+    smoke: SmokeSpec | None = None
+    """Asked right after the load."""
+    force: bool = False
+    """Load it in any case: the server may have loaded files that were changed on the node."""
+    unload_first: bool = False
+    dependents: tuple[Dependent, ...] = ()
+    """Models that must serve after the load, too."""
+    unloaded: tuple[str, ...] = ()
+    """Models that the same change set unloads from the server, whose memory may not be freed."""
+
+
+@dataclass(frozen=True)
+class UnloadModel:
+    """Unload a model, and remove it from those that the server loads at startup."""
+
+    container: str
+    model: str
+    with_parts: bool = False
+    """Also unload the parts that the server loaded for it by itself."""
+    own_command: bool = False
+    """The container's own command decides what is loaded at startup."""
+
+
+@dataclass(frozen=True)
+class RestartServer:
+    """Restart the container of a server, which then loads the models of its list."""
+
+    container: str
 
 
 def load(
     desired: Desired,
-    wanted: Wanted,
+    spec: ModelSpec,
     verb: Verb,
-    dropped: Sequence[Address],
+    dropped_parts: Sequence[Address] = (),
     *,
-    again: bool,
-    anew: bool = False,
+    force: bool = False,
+    unload_first: bool = False,
     swaps: bool = False,
 ) -> Step:
-    """Load or reload a model and have it loaded at the server's next start; `dropped` are parts that it had before.
-
-    `again` asks for a load even where the server seems to have the content: its files on the node were not what they
-    should be, and it may have been loaded from those. `anew` unloads it first. A model that `swaps` is loaded beside
-    the one that serves, so that no request goes without an answer.
-    """
-    title = f"{'load' if verb is Verb.CREATE else 'reload'} {wanted.model}{_which(wanted)} on {wanted.container}"
-    title += " without a gap" if verb is Verb.UPDATE and swaps and not anew else ""
-    proof: JsonObject = {} if desired.proof is None else {"smoke": desired.proof}
+    """Load or reload a model; `swaps` = the server goes on serving the loaded one meanwhile."""
+    title = f"{'load' if verb is Verb.CREATE else 'reload'} {spec.model}{_details(spec)} on {spec.container}"
+    title += " without downtime" if verb is Verb.UPDATE and swaps and not unload_first else ""
     return Step(
-        "load",
-        desired.address,
-        verb,
-        title,
-        {**desired.spec, "again": again, **({"anew": True} if anew else {}), **proof},
+        name="load",
+        address=desired.address,
+        verb=verb,
+        title=title,
+        arguments=encode(LoadModel(spec, smoke_test(desired), force, unload_first)),
         makes=(desired.address,),
         uses=desired.needs,
-        releases=tuple(dropped),
-        crew=CREW,
-        abreast=wanted.abreast,
+        releases=tuple(dropped_parts),
+        crew=CONCURRENCY_GROUP,
+        abreast=spec.max_parallel,
     )
 
 
-def _which(wanted: Wanted) -> str:
-    numbers = ", ".join(map(str, wanted.versions))
-    told = [f"{'version' if len(wanted.versions) == 1 else 'versions'} {numbers}"] if numbers else []
-    told += ["its config overridden"] if wanted.overlay else []
-    return f" ({', '.join(told)})" if told else ""
+def list_at_start(desired: Desired, spec: ModelSpec) -> Step:
+    """Only list a model, which is loaded, for the server's startup."""
+    return _without_load(desired, spec, f"have {spec.container} load {spec.model} at startup")
 
 
-def list_at_start(desired: Desired, wanted: Wanted) -> Step:
-    """Only have a model, which is loaded already, loaded at the server's next start."""
-    return _as_it_is(desired, f"have {wanted.container} load {wanted.model} whenever it starts")
+def verify(desired: Desired, spec: ModelSpec) -> Step:
+    """Only test a model, which is loaded, and delete the files that it had before."""
+    return _without_load(desired, spec, f"verify {spec.model} on {spec.container}, then delete its previous files")
 
 
-def see_through(desired: Desired, wanted: Wanted) -> Step:
-    """Have a model, which is loaded already, prove itself, and let the files that it had before go."""
-    return _as_it_is(desired, f"see that {wanted.model} on {wanted.container} serves, and let its previous files go")
-
-
-def _as_it_is(desired: Desired, title: str) -> Step:
-    """All that comes after a load, of a model that is loaded."""
-    proof: JsonObject = {} if desired.proof is None else {"smoke": desired.proof}
+def unload(address: Address, payload: UnloadModel, releases: Sequence[Address]) -> Step:
+    """Unload a model."""
     return Step(
-        "load",
-        desired.address,
-        Verb.UPDATE,
-        title,
-        {**desired.spec, "again": False, **proof},
+        name="unload",
+        address=address,
+        verb=Verb.DELETE,
+        title=f"unload {payload.model} from {payload.container}",
+        arguments=encode(payload),
+        releases=tuple(releases),
+        frees=(address,),
+        crew=CONCURRENCY_GROUP,
+    )
+
+
+def unlist(address: Address, container: str, model: str) -> Step:
+    """Only remove a model from those that a stopped server loads at startup, so before it is started."""
+    return Step(
+        name="unload",
+        address=address,
+        verb=Verb.DELETE,
+        title=f"have {container} no longer load {model} at startup",
+        arguments=encode(UnloadModel(container, model)),
+        makes=(Address(address.node, "repository", container),),
+        frees=(address,),
+    )
+
+
+def restart_server(server: Address, container: Address) -> Step:
+    """Restart a server's container, after the unloads and before the loads."""
+    return Step(
+        name="restart",
+        address=server,
+        verb=Verb.UPDATE,
+        title=f"restart container {container.name} to free its GPU memory",
+        arguments=encode(RestartServer(container.name)),
+        makes=(container,),
+        frees=(container,),
+    )
+
+
+def smoke_test(desired: Desired) -> SmokeSpec | None:
+    """The smoke test of a desired model."""
+    return None if desired.proof is None else decode(SmokeSpec, desired.proof)
+
+
+def _without_load(desired: Desired, spec: ModelSpec, title: str) -> Step:
+    """What follows a load, of a model that is loaded."""
+    return Step(
+        name="load",
+        address=desired.address,
+        verb=Verb.UPDATE,
+        title=title,
+        arguments=encode(LoadModel(spec, smoke_test(desired))),
         makes=(desired.address,),
         uses=desired.needs,
     )
 
 
-def unload(
-    address: Address,
-    container: str,
-    model: str,
-    releases: Sequence[Address],
-    *,
-    dependents: bool = False,
-    own: bool = False,
-) -> Step:
-    """Unload a model and have it not loaded again; with `dependents` also the parts that the server loaded for it.
-
-    What a server loads at its start that its `own` command starts is left to that.
-    """
-    title = f"unload {model} from {container}"
-    arguments: JsonObject = {"container": container, "model": model, **({"dependents": True} if dependents else {})}
-    arguments = {**arguments, **({"repository": OWN} if own else {})}
-    return Step("unload", address, Verb.DELETE, title, arguments, releases=tuple(releases), frees=(address,), crew=CREW)
+def _details(spec: ModelSpec) -> str:
+    versions = ", ".join(map(str, spec.versions))
+    details = [f"{'version' if len(spec.versions) == 1 else 'versions'} {versions}"] if versions else []
+    details += ["with config override"] if spec.overrides else []
+    return f" ({', '.join(details)})" if details else ""
 
 
-def forget(address: Address, container: str, model: str) -> Step:
-    """Have a server that is not up not load a model at its next start; so it makes the repository that a start uses."""
-    title = f"have {container} not load {model} when it starts"
-    arguments = {"container": container, "model": model}
-    made = Address(address.node, "repository", container)
-    return Step("unload", address, Verb.DELETE, title, arguments, makes=(made,), frees=(address,))
+def payload_of(step: Step) -> LoadModel | UnloadModel | RestartServer:
+    """The payload of a step."""
+    match step.name:
+        case "load":
+            return decode(LoadModel, step.arguments)
+        case "unload":
+            return decode(UnloadModel, step.arguments)
+        case _:
+            return decode(RestartServer, step.arguments)

@@ -1,16 +1,24 @@
-"""The model files of one Triton container on a node: brought by content, switched model by model.
+"""The model files of one Triton container on a node: sent by content, switched model by model.
 
-A difference is never more than this: a file on the node has another content than the plan file's sources give.
+All that a change consists of is files whose content on the node differs from that of the plan file's sources.
 """
 
 from gpuplan.resources.kind import Kind
-from gpuplan.resources.repository.apply import apply_step
-from gpuplan.resources.repository.desired import spec
+from gpuplan.resources.repository.apply import apply_step, check_disk_space
+from gpuplan.resources.repository.desired import desired_repositories
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
-from gpuplan.resources.repository.space import foresee
-from gpuplan.resources.repository.wanted import with_former
+from gpuplan.resources.repository.spec import with_previous_model
 
-REPOSITORY = Kind("repository", ("repository",), spec, read, diff, apply_step, foresee=foresee, went_back=with_former)
+REPOSITORY = Kind(
+    "repository",
+    ("repository",),
+    desired_repositories,
+    read,
+    diff,
+    apply_step,
+    foresee=check_disk_space,
+    went_back=with_previous_model,
+)
 
-__all__ = ["ROOM"]
+__all__ = ["REPOSITORY"]

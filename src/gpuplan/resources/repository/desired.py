@@ -1,7 +1,6 @@
-"""What the plan file implies: for each model server of a node, the files of its models.
+"""What the plan file implies: the model files of each Triton of a node.
 
-The sources are the operator's own files beside the plan file; reading and hashing them is all that this door asks of
-the world.
+The sources are the operator's files beside the plan file; they are read and hashed here.
 """
 
 from __future__ import annotations
@@ -11,30 +10,29 @@ from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
 from gpuplan.resources.kind import Told
+from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, RepositorySpec
+from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import JsonObject
 
 
-def spec(plan: PlanFile, host: Host) -> Told:
-    """One repository for each container with a `triton:` section, be it without models."""
+def desired_repositories(plan: PlanFile, host: Host) -> Told:
+    """One repository for each container with a `triton:` section, also if it has no models."""
     desired: list[Desired] = []
-    faults: list[Diagnostic] = []
+    issues: list[Diagnostic] = []
     for placed in containers_on(plan, host):
         triton = placed.container.triton
         if triton is None or starts_itself(triton.repository):
             continue
         sources, found = sources_on(plan, host, placed.name)
-        faults.extend(found)
-        models: dict[str, JsonObject] = {
-            source.model: {
-                "content": source.content,
-                "files": {path: file.json() for path, file in source.files.items()},
-            }
-            for source in sources
-        }
+        issues.extend(found)
+        models: dict[str, ModelFiles] = {}
+        for source in sources:
+            files = {path: RepositoryFile(f.sha256, f.size, f.origin, f.text) for path, f in source.files.items()}
+            models[source.model] = ModelFiles(source.content, files)
         address = Address(host.name, "repository", placed.name)
-        desired.append(Desired(address, {"container": placed.name, "models": models}, where=plan.where(*placed.path)))
-    return desired, faults
+        spec = RepositorySpec(placed.name, models)
+        desired.append(Desired(address, encode(spec), where=plan.where(*placed.path)))
+    return desired, issues

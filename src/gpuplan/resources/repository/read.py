@@ -1,4 +1,4 @@
-"""What lies in the repositories of a node."""
+"""Reads which files lie in the model repositories of a node."""
 
 from __future__ import annotations
 
@@ -10,48 +10,59 @@ from gpuplan.types.value import JsonObject, as_object
 
 
 @dataclass(frozen=True)
-class FoundFile:
-    """One thing in a model's directory."""
+class ObservedFile:
+    """One entry of a model's directory."""
 
     sha256: str
-    """Empty for a link, which has no content of its own."""
+    """Empty for anything but a regular file."""
     text: str | None = None
-    """The text of a config.pbtxt, where the node tells it."""
+    """The text of a config.pbtxt, if the node reported it."""
     link: str | None = None
-    """Where a symbolic link points."""
+    """The target of a symbolic link."""
     size: int = 0
     """Bytes."""
-    odd: str | None = None
-    """What it is where it is neither a file nor a link: a pipe, a socket, a device."""
+    special: str | None = None
+    """What a special file is: a pipe, a socket, a device."""
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is a regular file or a directory."""
+        return not self.link and not self.special
+
+
+ObservedFiles = Mapping[str, ObservedFile]
+"""The files of one model by path."""
 
 
 @dataclass(frozen=True)
-class Observed:
-    """All repositories of the plan file on one node: container → model → path → file."""
+class ObservedRepositories:
+    """All repositories of the plan file on one node."""
 
-    repositories: Mapping[str, Mapping[str, Mapping[str, FoundFile]]] = field(default_factory=dict)
+    repositories: Mapping[str, Mapping[str, ObservedFiles]] = field(default_factory=dict)
+    """Container → model → files."""
     unreadable: Mapping[str, Mapping[str, ProbeError]] = field(default_factory=dict)
-    """Container → models that are there and could not be read, which are not among the others."""
+    """Container → models that could not be read; they are not among the others."""
     error: ProbeError | None = None
-    """Why nothing is known."""
+    """Why no repository could be read."""
 
 
-def read(snapshot: Snapshot) -> Observed:
-    """The repositories of the snapshot; an answer that is not of the agreed form is an error, never an empty node."""
+def read(snapshot: Snapshot) -> ObservedRepositories:
+    """The repositories of the snapshot; an unexpected answer is an error, never an empty node."""
     probe = snapshot.probe("repository")
     if probe.error is not None:
-        return Observed(error=probe.error)
+        return ObservedRepositories(error=probe.error)
     try:
         raw = as_object(as_object(probe.value)["repositories"])
         models = {container: as_object(as_object(repository)["models"]) for container, repository in raw.items()}
-        found = {container: _models(each) for container, each in models.items()}
-        unreadable = {container: _unreadable(each) for container, each in models.items()}
-    except (KeyError, TypeError) as fault:
-        return Observed(error=ProbeError("unexpected", f"the answer has another form: {fault}"))
-    return Observed(found, unreadable)
+        return ObservedRepositories(
+            repositories={container: _models(each) for container, each in models.items()},
+            unreadable={container: _unreadable(each) for container, each in models.items()},
+        )
+    except (KeyError, TypeError) as error:
+        return ObservedRepositories(error=ProbeError("unexpected", f"unexpected answer: {error}"))
 
 
-def _models(models: JsonObject) -> Mapping[str, Mapping[str, FoundFile]]:
+def _models(models: JsonObject) -> Mapping[str, ObservedFiles]:
     return {
         name: {path: _file(as_object(file)) for path, file in as_object(as_object(model)["files"]).items()}
         for name, model in models.items()
@@ -64,13 +75,13 @@ def _unreadable(models: JsonObject) -> Mapping[str, ProbeError]:
     return {name: ProbeError(str(error["code"]), str(error["text"])) for name, error in errors.items() if error}
 
 
-def _file(value: JsonObject) -> FoundFile:
+def _file(value: JsonObject) -> ObservedFile:
     if "link" in value:
-        return FoundFile("", link=str(value["link"]))
+        return ObservedFile("", link=str(value["link"]))
     if "odd" in value:
-        return FoundFile("", odd=str(value["odd"]))
+        return ObservedFile("", special=str(value["odd"]))
     text, size = value.get("text"), value.get("size")
-    return FoundFile(
+    return ObservedFile(
         str(value["sha256"]),
         text=text if isinstance(text, str) else None,
         size=size if isinstance(size, int) else 0,

@@ -92,6 +92,31 @@ def exposed(container: SimulatedContainer, image: SimulatedImage | None) -> list
     return sorted({*bound, *declared, *shared}, key=lambda port: (int(port.partition("/")[0]), port))
 
 
+def check_resources(stated: Document) -> None:
+    """Refuse limits that the engine refuses at creation and at an update (moby, daemon_unix.go).
+
+    Raises:
+        EngineError: in the words of Docker Engine 20.10.
+    """
+    memory, swap, reserved = (number(stated.get(key)) for key in ("Memory", "MemorySwap", "MemoryReservation"))
+    if 0 < memory < _LEAST_MEMORY:
+        raise EngineError(400, "Minimum memory limit allowed is 6MB")
+    if 0 < swap < memory:
+        raise EngineError(400, "Minimum memoryswap limit should be larger than memory limit, see usage")
+    if 0 < reserved < _LEAST_MEMORY:
+        raise EngineError(400, "Minimum memory reservation allowed is 6MB")
+    if 0 < memory < reserved:
+        raise EngineError(400, "Minimum memory limit can not be less than memory reservation limit, see usage")
+    if (cpus := number(stated.get("NanoCpus")) / 1e9) and not 0.01 <= cpus <= CPUS:
+        most = f"{CPUS:.2f}, as there are only {CPUS} CPUs available"
+        raise EngineError(400, f"Range of CPUs is from 0.01 to {most}")
+    cpuset = text(stated.get("CpusetCpus"))
+    if any(int(cpu) >= CPUS for cpu in re.findall(r"\d+", cpuset)):
+        raise EngineError(400, f"Requested CPUs are not available - requested {cpuset}, available: 0-{CPUS - 1}")
+    if (weight := number(stated.get("BlkioWeight"))) and not 10 <= weight <= 1000:
+        raise EngineError(400, "Range of blkio weight is from 10 to 1000")
+
+
 def _check(stated: Document, machine: Machine) -> None:
     policy = text(mapping(stated.get("RestartPolicy")).get("Name"))
     if policy not in _POLICIES:
@@ -99,11 +124,9 @@ def _check(stated: Document, machine: Machine) -> None:
     runtime = text(stated.get("Runtime"))
     if runtime and runtime not in _RUNTIMES:
         raise EngineError(400, f"Unknown runtime specified {runtime}")
-    if 0 < number(stated.get("Memory")) < _LEAST_MEMORY:
-        raise EngineError(400, "Minimum memory limit allowed is 6MB")
-    if (cpus := number(stated.get("NanoCpus")) / 1e9) and not 0.01 <= cpus <= CPUS:
-        most = f"{CPUS:.2f}, as there are only {CPUS} CPUs available"
-        raise EngineError(400, f"Range of CPUs is from 0.01 to {most}")
+    check_resources(stated)
+    if number(stated.get("MemorySwap")) > 0 and not number(stated.get("Memory")):
+        raise EngineError(400, "You should always set the Memory limit when using Memoryswap limit, see usage")
     for kind in ("CapAdd", "CapDrop"):
         for capability in texts(stated.get(kind)):
             if capability.upper().removeprefix("CAP_") not in _CAPABILITIES:

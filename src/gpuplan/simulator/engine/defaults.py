@@ -59,7 +59,27 @@ def host_config(stated: Document) -> Document:
         full["PortBindings"] = {port: _bindings(sides) for port, sides in mapping(full["PortBindings"]).items()}
     full["NetworkMode"] = full["NetworkMode"] or "default"
     full["ShmSize"] = full["ShmSize"] or 67108864
+    if number(full["PidsLimit"]) <= 0:
+        full["PidsLimit"] = None
     full["IpcMode"] = full["IpcMode"] or "private"
+    return full
+
+
+_UPDATED = (
+    *("BlkioWeight", "CpuShares", "NanoCpus", "CpuPeriod", "CpuQuota", "CpusetCpus", "CpusetMems"),
+    *("Memory", "MemorySwap", "MemoryReservation"),
+)
+"""What `docker update` changes if it is not empty, beside the restart policy and the limit of processes."""
+
+
+def updated(host: Document, stated: Document) -> Document:
+    """A HostConfig after an update (moby, container_unix.go, UpdateContainer): empty values leave it as it is."""
+    full = {**host, **{key: stated[key] for key in _UPDATED if stated.get(key)}}
+    if stated.get("PidsLimit") is not None:
+        full["PidsLimit"] = max(number(stated["PidsLimit"]), 0)
+    if name := text(mapping(stated.get("RestartPolicy")).get("Name")):
+        retries = number(mapping(stated["RestartPolicy"]).get("MaximumRetryCount"))
+        full["RestartPolicy"] = {"Name": name, "MaximumRetryCount": retries}
     return full
 
 

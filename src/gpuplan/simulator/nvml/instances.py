@@ -6,7 +6,7 @@ import ctypes
 
 import pynvml
 
-from gpuplan.nvidia.boards import Profile
+from gpuplan.nvidia.boards import BoardProfile
 from gpuplan.simulator.nvml.lookup import (
     COMPUTE_SLICES,
     HandleKind,
@@ -176,7 +176,7 @@ class Instances:
         return handle(HandleKind.GPU, meaning(device, HandleKind.MIG_DEVICE).gpu)
 
 
-def _profile_info(profile: Profile, version: int) -> object:
+def _profile_info(profile: BoardProfile, version: int) -> object:
     if version == 1:
         info = pynvml.c_nvmlGpuInstanceProfileInfo_t()
     else:
@@ -194,7 +194,7 @@ def _profile_info(profile: Profile, version: int) -> object:
     return info
 
 
-def _compute_profile_info(around: Profile, number: int, slices: int, version: int) -> object:
+def _compute_profile_info(around: BoardProfile, number: int, slices: int, version: int) -> object:
     if version == 1:
         info = pynvml.c_nvmlComputeInstanceProfileInfo_t()
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pynvml
 
-from gpuplan.nvidia.boards import Board, Profile
+from gpuplan.nvidia.boards import Board, BoardProfile
 from gpuplan.simulator.state import NodeState, SimulatedComputeInstance, SimulatedGpu, SimulatedGpuInstance, board_of
 
 # --- Opaque handles: the pointer's value encodes what it refers to, and is never followed ---
@@ -128,7 +128,7 @@ def compute_of(state: NodeState, known: Meaning) -> SimulatedComputeInstance:
     raise error(_gone(known))
 
 
-def profile_of(state: NodeState, known: Meaning, profile_id: int) -> Profile:
+def profile_of(state: NodeState, known: Meaning, profile_id: int) -> BoardProfile:
     """The GPU instance profile of an id on this board."""
     for profile in board_of(gpu_of(state, known)).profiles:
         if profile.id == profile_id:
@@ -144,7 +144,7 @@ def _gone(known: Meaning) -> int:
 # --- Capacity: memory slices do not overlap; compute slices and media engines are used once ---
 
 
-def fits(gpu: SimulatedGpu, profile: Profile, start: int) -> bool:
+def fits(gpu: SimulatedGpu, profile: BoardProfile, start: int) -> bool:
     """True where an instance of the profile can be made at this placement now."""
     size = dict(profile.placements).get(start)
     if size is None or any(start < one.start + one.size and one.start < start + size for one in gpu.instances):
@@ -155,7 +155,7 @@ def fits(gpu: SimulatedGpu, profile: Profile, start: int) -> bool:
     return there.count(profile) < profile.instances and all(left >= taken for left, taken in free)
 
 
-def capacity(gpu: SimulatedGpu, profile: Profile) -> int:
+def capacity(gpu: SimulatedGpu, profile: BoardProfile) -> int:
     """How many more instances of the profile can be made, if nothing else is made."""
     board = board_of(gpu)
     there = _profiles(gpu, board)
@@ -169,16 +169,16 @@ def instance_id(gpu: SimulatedGpu, start: int, size: int) -> int:
     return board_of(gpu).memory_slices // size - 1 + start // size
 
 
-def _profiles(gpu: SimulatedGpu, board: Board) -> list[Profile]:
+def _profiles(gpu: SimulatedGpu, board: Board) -> list[BoardProfile]:
     return [known for one in gpu.instances for known in board.profiles if known.id == one.profile_id]
 
 
-def _takes(profile: Profile) -> tuple[int, ...]:
+def _takes(profile: BoardProfile) -> tuple[int, ...]:
     """Compute slices and media engines of one instance."""
     return profile.slices, profile.decoders, profile.encoders, profile.jpeg, profile.ofa
 
 
-def _free(board: Board, there: list[Profile]) -> list[int]:
+def _free(board: Board, there: list[BoardProfile]) -> list[int]:
     """What is left of them: of engines the GPU has as many as all instances of any profile take."""
     engines = zip(*([number * each.instances for number in _takes(each)[1:]] for each in board.profiles), strict=True)
     whole = [board.max_instances, *map(max, engines)]

@@ -1,4 +1,4 @@
-"""Cases as data: a config and what a plan file asks → the tensors of the request, or every fault with its place."""
+"""Cases as data: a config and a smoke section → the tensors of the request, or every issue with its place."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from typing import Any
 import yaml
 
 from gpuplan.planfile.schema import Model
-from gpuplan.resources.model.smoke.asked import Asked
-from gpuplan.resources.model.smoke.form import Form, form_of
-from gpuplan.resources.model.smoke.request import Request, request_for
-from gpuplan.resources.model.smoke.stated import asked_of
+from gpuplan.resources.model.smoke.request import InferRequest, build_request
+from gpuplan.resources.model.smoke.spec import SmokeSpec, smoke_of
+from gpuplan.resources.model.smoke.tensors import ModelSignature, signature_of
 from gpuplan.triton.model_config import parse, to_json
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from tests.resources.told import checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-KEYS = "about config smoke files inputs batch sequence faults"
+KEYS = "about config smoke files inputs batch sequence issues"
 
 
 @dataclass
 class Case:
     about: str
-    form: Form
-    asked: Asked
+    signature: ModelSignature
+    spec: SmokeSpec
     files: Mapping[str, bytes]
     expect: Mapping[str, Any]
 
-    def request(self) -> Request | list[str]:
-        """The request, or each fault as `place: detail [fix]`."""
-        made = request_for("m", self.asked, self.form, self.read)
-        if isinstance(made, Request):
+    def request(self) -> InferRequest | list[str]:
+        """The request, or each issue as `place: detail [fix]`."""
+        made = build_request("m", self.spec, self.signature, self.read)
+        if isinstance(made, InferRequest):
             return made
         return [f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in made]
 
@@ -44,10 +43,10 @@ class Case:
 
 
 def load(path: Path) -> Case:
-    """Read a case; a key that nobody reads is an error."""
+    """Read a case; an unknown key is an error."""
     stated = checked(yaml.safe_load(path.read_text("utf-8")), KEYS)
     model = Model.model_validate({"source": "m", "containers": ["t"], "smoke": stated.get("smoke", True)})
-    asked = asked_of(model)
+    asked = smoke_of(model)
     assert asked is not None
     files = {name: bytes.fromhex(content) for name, content in stated.get("files", {}).items()}
-    return Case(stated["about"], form_of(to_json(parse(stated["config"]))), asked, files, stated)
+    return Case(stated["about"], signature_of(to_json(parse(stated["config"]))), asked, files, stated)

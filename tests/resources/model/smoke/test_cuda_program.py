@@ -1,4 +1,4 @@
-"""The program that holds CUDA shared memory, against a driver that records every call: no GPU has seen it here."""
+"""The program that holds CUDA shared memory, against a fake driver that records every call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.resources.model.apply import cuda_program
+from gpuplan.resources.model.smoke import cuda_program
 
 FAKE = Path(__file__).parent / "fake_cuda.c"
 CALLS = [
@@ -60,7 +60,7 @@ def calls(region: Path) -> list[str]:
     return Path(f"{region}.log").read_text().split()
 
 
-def test_it_lends_its_memory_until_it_is_told_and_writes_back_what_became_of_it(library: Path, region: Path) -> None:
+def test_it_holds_the_memory_until_the_done_file_exists_and_writes_it_back(library: Path, region: Path) -> None:
     program = start(library, region)
     assert program.stdout is not None
     assert base64.b64decode(program.stdout.readline()) == bytes(range(64))
@@ -74,7 +74,7 @@ def test_it_lends_its_memory_until_it_is_told_and_writes_back_what_became_of_it(
 
 
 @pytest.mark.parametrize("call", ["cuInit", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuIpcGetMemHandle"])
-def test_what_fails_is_named_and_what_was_taken_is_given_back(library: Path, region: Path, call: str) -> None:
+def test_a_failed_call_is_named_and_everything_is_freed(library: Path, region: Path, call: str) -> None:
     program = start(library, region, FAKE_FAILS=call)
     out, err = program.communicate(timeout=20)
     assert (out, program.returncode) == ("", 1)
@@ -84,16 +84,16 @@ def test_what_fails_is_named_and_what_was_taken_is_given_back(library: Path, reg
     assert ("cuDevicePrimaryCtxRelease_v2" in made) is (call != "cuInit")
 
 
-def test_it_does_not_hold_the_gpu_for_ever(library: Path, region: Path) -> None:
+def test_it_does_not_hold_the_gpu_forever(library: Path, region: Path) -> None:
     program = start(library, region, "0.2")
     began = time.monotonic()
     _, err = program.communicate(timeout=20)
     assert time.monotonic() - began < 15
-    assert err == "nobody said that it is done within 0.2 s\n"
+    assert err == "no request to end within 0.2 s\n"
     assert calls(region)[-2:] == ["cuMemFree_v2", "cuDevicePrimaryCtxRelease_v2"]
 
 
-def test_without_a_driver_it_says_so(region: Path, tmp_path: Path) -> None:
+def test_a_missing_driver_is_reported(region: Path, tmp_path: Path) -> None:
     program = start(tmp_path, region)
     _, err = program.communicate(timeout=20)
     assert err.startswith("no CUDA driver: libcuda.so.1")

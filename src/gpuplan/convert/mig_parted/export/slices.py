@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from gpuplan.convert.mig_parted.read_files.form import MOST
-from gpuplan.nvidia.boards import Board, Profile
-from gpuplan.nvidia.device_names import DeviceName, parse_device_name
+from gpuplan.nvidia.boards import Board, BoardProfile
+from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 from gpuplan.planfile.schema import Gpu, PlanFile, Slice
 from gpuplan.planfile.select import slices_of
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
@@ -59,12 +59,12 @@ def _not_in_the_catalog(part: str, profile: str, board: Board, where: Location) 
     )
 
 
-def _devices(stated: Slice, board: Board | None) -> Iterator[DeviceName]:
+def _devices(stated: Slice, board: Board | None) -> Iterator[MigDeviceName]:
     whole = parse_device_name(_full_name(stated, board))
     sizes = [int(each[:-1]) for each in stated.compute] or [whole.compute]
     if sum(sizes) > whole.slices:
         raise ValueError(f"holds compute instances of {sum(sizes)} slices, and {whole.instance} has {whole.slices}")
-    yield from (DeviceName(size, whole.slices, whole.gigabytes, whole.attributes) for size in sizes)
+    yield from (MigDeviceName(size, whole.slices, whole.gigabytes, whole.attributes) for size in sizes)
 
 
 def _full_name(stated: Slice, board: Board | None) -> str:
@@ -86,5 +86,5 @@ def _full_name(stated: Slice, board: Board | None) -> str:
     return f"{size['compute'] or ''}{found}" if size is not None else found
 
 
-def _suffix(profile: Profile) -> str:
+def _suffix(profile: BoardProfile) -> str:
     return profile.name.partition("gb")[2]

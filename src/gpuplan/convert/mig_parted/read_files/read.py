@@ -8,7 +8,7 @@ from itertools import combinations
 from pydantic import ValidationError
 
 from gpuplan.convert.mig_parted.read_files.form import Entry, MigPartedFile
-from gpuplan.nvidia.device_names import parse_device_name
+from gpuplan.nvidia.mig_names import parse_device_name
 from gpuplan.planfile.document import Document, Where, by_place, dotted
 from gpuplan.planfile.explain import explain, faults
 from gpuplan.planfile.yamlfile import read_document

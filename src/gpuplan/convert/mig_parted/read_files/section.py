@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpuplan.convert.mig_parted.read_files.form import Entry
 from gpuplan.nvidia.device_ids import boards_of, family
-from gpuplan.nvidia.device_names import DeviceName, parse_device_name
+from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 _PLAIN = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*|\d+g\.\d+gb[A-Za-z0-9.+-]*)\Z", re.ASCII)
@@ -100,7 +100,7 @@ def _mig(entry: Entry) -> Iterator[str]:
 def _slices(stated: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """(name, YAML) of each slice; compute instances that share a GPU instance become one slice."""
     counted: dict[str, int] = {}
-    shared: dict[str, list[DeviceName]] = {}
+    shared: dict[str, list[MigDeviceName]] = {}
     for text, count in stated.items():
         profile = parse_device_name(text)
         if profile.whole:
@@ -122,7 +122,7 @@ def _name(profile: str) -> str:
     return profile.replace("+", ".").replace(",", ".")
 
 
-def _packed(parts: Sequence[DeviceName]) -> Sequence[Sequence[int]]:
+def _packed(parts: Sequence[MigDeviceName]) -> Sequence[Sequence[int]]:
     """Compute instances in as few GPU instances as first-fit needs, the largest first."""
     instances: list[list[int]] = []
     for part in sorted(parts, key=lambda each: -each.compute):

@@ -19,7 +19,7 @@ from gpuplan.resources.container.apply.start_first import replace_start_first
 from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.images import ImageRequest
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
-from gpuplan.resources.container.shape import REPLACES, from_json
+from gpuplan.resources.container.spec import REPLACES, from_json
 from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from gpuplan.resources.container.apply.engine import EngineApi, EngineContext, post_update
 from gpuplan.resources.container.apply.gpu_access import check_gpu_access, current_devices, request_by_cdi
 from gpuplan.resources.container.apply.readiness import wait_ready
-from gpuplan.resources.container.payload import Owner, limits, payload, restart_policy
+from gpuplan.resources.container.create_body import Owner, create_body, restart_policy
+from gpuplan.resources.container.fields.conversion import update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
-from gpuplan.resources.container.shape import ContainerSpec, EnvValue
+from gpuplan.resources.container.spec import ContainerSpec, EnvValue
 from gpuplan.resources.snapshot.devices import read_gpus, requested
 from gpuplan.resources.snapshot.docker import Live, live
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
@@ -99,7 +100,7 @@ def update(container_id: str, container: ContainerContext) -> None:
         if current.name != container.name:
             container.rename(current, container.name)
         policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        body = {**limits(spec), **policy}
+        body = {**update_body(spec), **policy}
         updated = not body or post_update(container.docker, container_id, body)
     if not updated:
         raise Problem(
@@ -146,7 +147,7 @@ def create(container: ContainerContext, devices: Sequence[str], name: str) -> st
     env = {key: _revealed(value, container) for key, value in spec.env.items()}
     secrets = {key: env[key] for key, value in spec.env.items() if not isinstance(value, str)}
     label = secret_digests_label(container.name, secrets, apply.seal)
-    body = payload(spec, Owner(apply.plan, container.name, container.digest, label), devices, env, repository)
+    body = create_body(spec, Owner(apply.plan, container.name, container.digest, label), devices, env, repository)
     if container.by_cdi and devices:
         body = request_by_cdi(body, devices, container.address, apply)
     with container.explain_errors(f"creating {name}"):

@@ -16,7 +16,7 @@ from gpuplan.resources.container.apply.triton import (
     why_not_listening,
     why_not_live,
 )
-from gpuplan.resources.container.shape import ContainerSpec
+from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.diagnostic import Diagnostic, Problem

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.resources.container.apply.engine import EngineContext
-from gpuplan.resources.container.shape import TRITON_PORT
+from gpuplan.resources.container.spec import TRITON_PORT
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.labels import TRITON

@@ -1,41 +1,58 @@
-"""The apply door of the gpu room: one act through NVML, then a second look; success codes are never believed."""
+"""Apply one step of a GPU; success codes are never trusted, only what a second look shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
-from gpuplan.resources.gpu import memory
-from gpuplan.resources.gpu.apply import gpu_settings, slices
-from gpuplan.resources.gpu.apply.task import Fact, Task
+from gpuplan.resources.gpu.apply import modes, slices
+from gpuplan.resources.gpu.apply.step import Fact, RunningStep
+from gpuplan.resources.gpu.recorded import gpu_fact
+from gpuplan.resources.gpu.steps import (
+    ApplySettings,
+    CreateComputeInstances,
+    CreateSlice,
+    DestroyComputeInstance,
+    DestroySlice,
+    SetModes,
+    StartServices,
+    UpdateRecord,
+    decode_payload,
+)
 from gpuplan.resources.kind import ApplyContext, Memory
-from gpuplan.types.address import parse_address
 from gpuplan.types.change import Step
 
 
 def apply_step(step: Step, context: ApplyContext) -> Memory:
-    """The apply door. How the GPU was found is remembered before anything is done to it.
+    """Apply the step; how the GPU was is recorded before anything is done to it.
 
     Raises:
-        Problem: the node refused, somebody holds what would change, or the second look does not find it done.
+        Problem: the node refused, something uses what would change, or the second look does not show the result.
     """
-    task = Task(step, context)
-    unit = parse_address(task.text("unit"))
-    forgets = bool(step.arguments.get("forget_gpu"))
-    gpu = memory.gpu_fact(task.uuid, step.arguments["found"])
-    if not forgets and task.text("act") != "remember":
-        context.remember([(unit, gpu)])
-    facts = _ACTS[task.text("act")](task)
-    return [*facts, (unit, None if forgets else gpu)]
+    payload = decode_payload(step.arguments)
+    target = payload.target
+    run = RunningStep(step, context, target.uuid)
+    gpu = gpu_fact(target.uuid, target.original)
+    if not target.forget and not isinstance(payload, UpdateRecord):
+        context.remember([(target.address, gpu)])
+    facts = _apply(run, payload)
+    return [*facts, (target.address, None if target.forget else gpu)]
 
 
-def _remember(task: Task) -> list[Fact]:
-    remember, forget = task.step.arguments["remember"], task.step.arguments["forget"]
-    gone: list[Fact] = [(parse_address(str(each)), None) for each in forget] if isinstance(forget, list) else []
-    named = remember.items() if isinstance(remember, Mapping) else ()
-    return [*gone, *((parse_address(part), fact) for part, fact in named if isinstance(fact, Mapping))]
-
-
-_ACTS: Mapping[str, Callable[[Task], list[Fact]]] = MappingProxyType(
-    {"remember": _remember, **slices.ACTS, **gpu_settings.ACTS}
-)
+def _apply(run: RunningStep, payload: object) -> list[Fact]:
+    match payload:
+        case UpdateRecord():
+            removed: list[Fact] = [(address, None) for address in payload.remove]
+            return [*removed, *((recorded.address, recorded.fact()) for recorded in payload.add)]
+        case DestroySlice():
+            return slices.destroy(run, payload)
+        case CreateSlice():
+            return slices.create(run, payload)
+        case DestroyComputeInstance():
+            return slices.destroy_compute(run, payload)
+        case CreateComputeInstances():
+            return slices.create_compute(run, payload)
+        case SetModes():
+            modes.set_modes(run, payload)
+        case StartServices():
+            modes.start_services(run)
+        case ApplySettings():
+            modes.apply_settings(run, payload)
+    return []

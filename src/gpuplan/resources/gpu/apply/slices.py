@@ -1,164 +1,251 @@
-"""Acts on slices and their compute instances; each is noted before it is begun and believed after a second look."""
+"""Create and destroy slices and their compute instances; each is recorded before it is created."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from gpuplan.resources.gpu import compute, memory
-from gpuplan.resources.gpu.apply import refusals, rollback
-from gpuplan.resources.gpu.apply.task import Fact, Task
-from gpuplan.resources.gpu.compute import Inside, inside
-from gpuplan.resources.gpu.observed import Gpu, Instance, instance_at
-from gpuplan.resources.gpu.placement.solve.geometry import Place, geometry_of
-from gpuplan.resources.gpu.placement.solve.solve import Live, Wanted, place
-from gpuplan.types.address import parse_address
+from gpuplan.resources.gpu.apply.step import Fact, RunningStep
+from gpuplan.resources.gpu.compute_instances import ComputePlan, plan_compute, with_compute
+from gpuplan.resources.gpu.desired import SliceSpec
+from gpuplan.resources.gpu.observed import GpuInstance, ObservedGpu, Placement
+from gpuplan.resources.gpu.placement.arrange import PlacedSlice
+from gpuplan.resources.gpu.placement.geometry import cells, geometry_of
+from gpuplan.resources.gpu.placement.solve import place_beside
+from gpuplan.resources.gpu.recorded import RecordedSlice
+from gpuplan.resources.gpu.steps import CreateComputeInstances, CreateSlice, DestroyComputeInstance, DestroySlice
 from gpuplan.types.diagnostic import ConnectionLost, Problem
+from gpuplan.types.text import join_words
 
 
-def destroy(task: Task) -> list[Fact]:
-    """A slice goes, with what is in it."""
-    profile, start = task.text("profile"), task.number("start")
-    observed, gpu = task.look()
-    instance = instance_at(gpu, profile, start)
+def destroy(run: RunningStep, payload: DestroySlice) -> list[Fact]:
+    """Destroy a slice with its compute instances."""
+    instance = run.look_at_gpu().instance_at(payload.profile, payload.start)
     if instance is not None:
-        if instance.id != task.number("instance"):
-            raise Problem(refusals.another_stands_there(task.step, instance))
-        refusals.refuse_if_held(task.step, observed, gpu, instance)
-        task.act("mig.destroy", instance=instance.id, profile_id=instance.profile_id, start=start)
-        _, gpu = task.look()
-        if instance_at(gpu, profile, start) is not None:
-            raise Problem(refusals.did_not_converge(task.step, f"the slice {instance} still stands"))
-    task.context.say(f"no {profile} stands at {start}")
-    forget = task.step.arguments.get("forget")
-    return [(parse_address(forget), None)] if isinstance(forget, str) else []
+        if instance.id != payload.instance_id:
+            raise run.problem(
+                "The slice was re-created",
+                f"“{run.step.title}” was not done: {instance} was re-created since the plan was made.",
+                "Run gpuplan plan again.",
+            )
+        run.refuse_if_used(instance, allowed=payload.allowed_users)
+        run.agent("mig.destroy", instance=instance.id, profile_id=instance.profile_id, start=instance.start)
+        if run.look_at_gpu().instance_at(payload.profile, payload.start) is not None:
+            raise run.not_converged(f"the slice {instance} still exists")
+    run.say(f"removed {payload.profile} at {payload.start}")
+    return [(payload.recorded_as, None)] if payload.recorded_as else []
 
 
-def create(task: Task) -> list[Fact]:
-    """A slice comes; where that fails, what stood in its place before comes back.
-
-    Where it will stand is remembered before: whoever is killed right after the act leaves a slice that
-    is known as ours.
-    """
-    profile = task.text("profile")
-    _, gpu = task.look()
-    if not gpu.current:
-        raise Problem(refusals.did_not_converge(task.step, f"MIG mode of {gpu.uuid} is off"))
-    stated = task.step.arguments.get("start")
-    there = instance_at(gpu, profile, stated) if isinstance(stated, int) else None
-    if there is not None:
-        return _completed(task, there)
+def create(run: RunningStep, payload: CreateSlice) -> list[Fact]:
+    """Create a slice; if that fails, put back what was destroyed for it."""
+    placed, gpu = payload.slice, run.look_at_gpu()
+    if not gpu.mig_enabled:
+        raise run.not_converged(f"MIG mode of {gpu.uuid} is off")
+    existing = None if placed.start is None else gpu.instance_at(placed.profile, placed.start)
+    if existing is not None:
+        return [_complete(run, placed, existing)]
     try:
-        return _created(task, gpu)
+        return [_create(run, payload, gpu)]
     except ConnectionLost:
         raise
     except Problem:
-        rollback.take_back(task)
+        _roll_back(run, payload)
         raise
 
 
-def destroy_compute(task: Task) -> list[Fact]:
-    """A compute instance goes out of a slice that stays."""
-    number = task.number("compute")
-    observed, gpu = task.look()
-    instance = _standing(task, gpu)
-    if any(one.id == number for one in instance.computes):
-        refusals.refuse_if_held(task.step, observed, gpu, instance, number)
-        start = instance.start
-        task.act(
-            "mig.destroy_compute", instance=instance.id, profile_id=instance.profile_id, start=start, compute=number
+def create_compute(run: RunningStep, payload: CreateComputeInstances) -> list[Fact]:
+    """Create the compute instances that an existing slice lacks."""
+    instance = _existing(run, payload)
+    placed = PlacedSlice(payload.address, payload.profile, payload.start, instance.size, payload.sizes)
+    return [_complete(run, placed, instance, payload.recorded_ids, payload.adopted)]
+
+
+def destroy_compute(run: RunningStep, payload: DestroyComputeInstance) -> list[Fact]:
+    """Destroy one compute instance of a slice that stays."""
+    instance, id_ = _existing(run, payload), payload.compute_id
+    if _has_compute(instance, id_):
+        run.refuse_if_used(instance, id_, payload.allowed_users)
+        run.agent(
+            "mig.destroy_compute",
+            instance=instance.id,
+            profile_id=instance.profile_id,
+            start=instance.start,
+            compute=id_,
         )
-        _, gpu = task.look()
-        instance = _standing(task, gpu)
-        if any(one.id == number for one in instance.computes):
-            raise Problem(refusals.did_not_converge(task.step, f"{instance} still has its compute instance {number}"))
-    task.context.say(f"{instance} has no compute instance {number}")
-    return [_fact(task, gpu, instance, None)]
+        instance = _existing(run, payload)
+        if _has_compute(instance, id_):
+            raise run.not_converged(f"{instance} still has its compute instance {id_}")
+    run.say(f"removed compute instance {id_} of {instance}")
+    placed = PlacedSlice(payload.address, payload.profile, payload.start, instance.size)
+    return [_fact(run, placed, instance, None, payload.adopted)]
 
 
-def complete(task: Task) -> list[Fact]:
-    """A slice that stands gets the compute instances that it lacks."""
-    _, gpu = task.look()
-    return _completed(task, _standing(task, gpu))
+def _has_compute(instance: GpuInstance, id_: int) -> bool:
+    return any(compute.id == id_ for compute in instance.compute_instances)
 
 
-def _created(task: Task, gpu: Gpu) -> list[Fact]:
-    profile = task.text("profile")
-    start, size = _place(task, gpu)
-    kind = gpu.profile(profile)
-    task.context.remember([(task.step.makes[0], memory.slice_fact(gpu.uuid, profile, start, size))])
-    task.context.say(f"creating {profile} at {start}")
-    sizes = task.numbers("compute")
-    task.act("mig.create", profile_id=kind.id if kind else -1, start=start, size=size, compute=sizes or None)
-    return [_confirmed(task, profile, start)]
-
-
-def _completed(task: Task, instance: Instance) -> list[Fact]:
-    _, gpu = task.look()
-    lacks = _inside(task, gpu, instance)
-    if lacks.missing:
-        # Which number gets which id is known afterwards; until then all of them count as made by us.
-        task.context.remember([_fact(task, gpu, instance, None)])
-        task.act("mig.create_compute", instance=instance.id, compute=[lacks.sizes[number] for number in lacks.missing])
-    task.context.say(f"{instance} stands")
-    return [_confirmed(task, instance.profile, instance.start)]
-
-
-def _confirmed(task: Task, profile: str, start: int) -> Fact:
-    """The second look: the slice stands and can be used."""
-    _, gpu = task.look()
-    instance = instance_at(gpu, profile, start)
+def _existing(run: RunningStep, payload: CreateComputeInstances) -> GpuInstance:
+    instance = run.look_at_gpu().instance_at(payload.profile, payload.start)
     if instance is None:
-        raise Problem(refusals.did_not_converge(task.step, f"no {profile} stands at {start}"))
-    now = _inside(task, gpu, instance)
-    if now.missing:
-        what = compute.shown(instance, 0)
-        raise Problem(refusals.did_not_converge(task.step, f"the slice {what} lacks a compute instance"))
-    for one in now.there:
-        if one is not None:
-            task.context.say(f"{instance} is {one.uuid}")
-    return _fact(task, gpu, instance, now.ids)
-
-
-def _fact(task: Task, gpu: Gpu, instance: Instance, ids: Sequence[int] | None) -> Fact:
-    adopted = bool(task.step.arguments.get("adopted"))
-    fact = memory.slice_fact(gpu.uuid, instance.profile, instance.start, instance.size, ids)
-    return parse_address(task.text("slice")), {**fact, "adopted": True} if adopted else fact
-
-
-def _inside(task: Task, gpu: Gpu, instance: Instance) -> Inside:
-    profile = gpu.profile(instance.profile)
-    sizes = task.numbers("compute") if task.text("act") == "create" else task.numbers("sizes")
-    return inside(sizes or (profile.slices if profile else 0,), instance.computes, task.numbers("known"))
-
-
-def _standing(task: Task, gpu: Gpu) -> Instance:
-    profile, start = task.text("profile"), task.number("start")
-    instance = instance_at(gpu, profile, start)
-    if instance is None:
-        raise Problem(refusals.did_not_converge(task.step, f"no {profile} stands at {start} any more"))
+        raise run.not_converged(f"there is no {payload.profile} at {payload.start} any more")
     return instance
 
 
-def _place(task: Task, gpu: Gpu) -> Place:
-    """Where the slice goes: as planned where the node's own table has that place, else solved by that table."""
-    profile, start = task.text("profile"), task.step.arguments.get("start")
-    geometry = geometry_of(gpu)
-    if geometry is None or profile not in geometry.by_name:
-        raise Problem(refusals.no_place(task.step, gpu))
-    planned = [each for each in geometry.by_name[profile].placements if each[0] == start]
+def _create(run: RunningStep, payload: CreateSlice, gpu: ObservedGpu) -> Fact:
+    """Record the slice first: if gpuplan is killed right after the operation, the slice is known as ours."""
+    placed = payload.slice
+    start, size = _placement(run, payload, gpu)
+    if placed.address is not None:
+        recorded = RecordedSlice(placed.address, gpu.uuid, placed.profile, start, size)
+        run.context.remember([(placed.address, recorded.fact())])
+    run.say(f"creating {placed.profile} at {start}")
+    _agent_create(run, gpu, placed, start, size)
+    instance = run.look_at_gpu().instance_at(placed.profile, start)
+    if instance is None:
+        raise run.not_converged(f"there is no {placed.profile} at {start}")
+    return _confirm(run, placed, instance)
+
+
+def _agent_create(run: RunningStep, gpu: ObservedGpu, placed: PlacedSlice, start: int, size: int) -> None:
+    profile = gpu.profile(placed.profile)
+    run.agent(
+        "mig.create",
+        profile_id=profile.id if profile else -1,
+        start=start,
+        size=size,
+        compute=placed.compute or None,
+    )
+
+
+def _complete(
+    run: RunningStep,
+    placed: PlacedSlice,
+    instance: GpuInstance,
+    recorded_ids: Sequence[int] = (),
+    adopted: bool = False,
+) -> Fact:
+    """Create the compute instances that an instance lacks."""
+    plan = _plan_compute(run.look_at_gpu(), placed, instance, recorded_ids)
+    if plan.missing:
+        # Which number gets which id is known afterwards; until then all of them count as made by this plan file.
+        run.context.remember([_fact(run, placed, instance, None, adopted)])
+        sizes = [plan.sizes[number] for number in plan.missing]
+        run.agent("mig.create_compute", instance=instance.id, compute=sizes)
+    run.say(f"{instance} exists")
+    now = run.look_at_gpu().instance_at(instance.profile, instance.start)
+    if now is None:
+        raise run.not_converged(f"there is no {instance}")
+    return _confirm(run, placed, now, recorded_ids, adopted)
+
+
+def _confirm(
+    run: RunningStep,
+    placed: PlacedSlice,
+    instance: GpuInstance,
+    recorded_ids: Sequence[int] = (),
+    adopted: bool = False,
+) -> Fact:
+    """The second look shows the slice; it must be usable too."""
+    plan = _plan_compute(run.look_at_gpu(), placed, instance, recorded_ids)
+    if plan.missing:
+        sizes = [compute.slices for compute in instance.compute_instances]
+        raise run.not_converged(f"the slice {instance}{with_compute(sizes, 0)} lacks a compute instance")
+    for match in plan.matches:
+        if match is not None:
+            run.say(f"{instance} is {match.uuid}")
+    return _fact(run, placed, instance, plan.ids, adopted)
+
+
+def _plan_compute(
+    gpu: ObservedGpu, placed: PlacedSlice, instance: GpuInstance, recorded_ids: Sequence[int]
+) -> ComputePlan:
+    profile = gpu.profile(instance.profile)
+    sizes = placed.compute or (profile.slices if profile else 0,)
+    return plan_compute(sizes, instance.compute_instances, recorded_ids)
+
+
+def _fact(
+    run: RunningStep, placed: PlacedSlice, instance: GpuInstance, ids: Sequence[int] | None, adopted: bool
+) -> Fact:
+    address = placed.address or run.step.address
+    known = None if ids is None else tuple(ids)
+    recorded = RecordedSlice(address, run.uuid, instance.profile, instance.start, instance.size, known, adopted)
+    return address, recorded.fact()
+
+
+def _placement(run: RunningStep, payload: CreateSlice, gpu: ObservedGpu) -> Placement:
+    """As planned if the node's own table has that placement, else solved with that table."""
+    placed, geometry = payload.slice, geometry_of(gpu)
+    if geometry is None or placed.profile not in geometry.by_name:
+        raise _no_placement(run, gpu)
+    planned = [place for place in geometry.by_name[placed.profile].placements if place[0] == placed.start]
     if planned:
         return planned[0]
-    instances = () if not isinstance(gpu.instances, tuple) else gpu.instances
-    live = [Live(each.profile, each.start, each.size) for each in instances]
-    name = parse_address(task.text("slice")).name.rpartition("/")[2]
-    places = place(geometry, live, [Wanted(*each) for each in task.still_wanted(gpu, name)])
-    if places is None or name not in places:
-        raise Problem(refusals.no_place(task.step, gpu))
-    return places[name]
+    placements = place_beside(geometry, gpu.known_instances, _still_missing(payload, gpu))
+    if placements is None or placed.name not in placements:
+        raise _no_placement(run, gpu)
+    return placements[placed.name]
 
 
-ACTS: Mapping[str, Callable[[Task], list[Fact]]] = MappingProxyType(
-    {"destroy": destroy, "create": create, "compute": complete, "destroy_compute": destroy_compute}
-)
-"""The acts of this file by name."""
+def _still_missing(payload: CreateSlice, gpu: ObservedGpu) -> list[SliceSpec]:
+    """This slice, and the desired ones that have no instance of their profile yet."""
+    profiles = [instance.profile for instance in gpu.known_instances]
+    missing: list[SliceSpec] = []
+    for desired in payload.desired:
+        if desired.name != payload.slice.name and desired.profile in profiles:
+            profiles.remove(desired.profile)
+        else:
+            missing.append(SliceSpec(desired.name, desired.profile))
+    return missing
+
+
+def _no_placement(run: RunningStep, gpu: ObservedGpu) -> Problem:
+    existing = join_words(str(instance) for instance in gpu.known_instances)
+    return run.problem(
+        "No placement for the slice",
+        f"“{run.step.title}” was not done: this {gpu.name} has no placement for it beside {existing}.",
+        "Run gpuplan plan again: with MIG mode on, the node reports its placements.",
+    )
+
+
+def _roll_back(run: RunningStep, payload: CreateSlice) -> None:
+    """Forget the slice that does not exist, and put back the destroyed ones whose place is free.
+
+    Raises:
+        ConnectionLost: the node cannot be reached; nothing else, since the failure itself is to be reported.
+    """
+    placed = payload.slice
+    try:
+        gpu = run.look_at_gpu()
+        exists = placed.start is not None and gpu.instance_at(placed.profile, placed.start) is not None
+        if placed.address is not None and not exists:
+            run.context.remember([(placed.address, None)])
+        for destroyed in payload.restore:
+            _put_back(run, destroyed)
+    except ConnectionLost:
+        raise
+    except Problem as problem:
+        reasons = "; ".join(f"{diagnostic.summary}: {diagnostic.detail}" for diagnostic in problem.diagnostics)
+        run.say(f"stopped putting slices back: {reasons}")
+
+
+def _put_back(run: RunningStep, destroyed: PlacedSlice) -> None:
+    gpu = run.look_at_gpu()
+    start, size = destroyed.start or 0, destroyed.size or 0
+    title = f"{destroyed.profile} at {start}"
+    if gpu.instance_at(destroyed.profile, start) is not None:
+        return
+    overlapping = [
+        str(instance) for instance in gpu.known_instances if cells(instance.start, instance.size) & cells(start, size)
+    ]
+    if overlapping:
+        run.say(f"cannot put back {title}: its place is taken by {join_words(overlapping)}")
+        return
+    _agent_create(run, gpu, destroyed, start, size)
+    instance = run.look_at_gpu().instance_at(destroyed.profile, start)
+    if instance is None:
+        run.say(f"could not put back {title}: the node reported success, but it does not exist")
+        return
+    if destroyed.address is not None:
+        ids = [compute.id for compute in instance.compute_instances]
+        run.context.remember([_fact(run, destroyed, instance, ids, adopted=False)])
+    run.say(f"put back {title}: it is {join_words(instance.devices)}")

@@ -1,0 +1,1 @@
+"""GPUs: what NVML reads and changes, resets, NVIDIA's container toolkit."""

@@ -1,0 +1,1 @@
+"""What gpuplan keeps on the node: record, lock, blobs and model repositories."""
