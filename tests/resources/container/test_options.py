@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container import normal
 from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.fields.mounts import tmpfs_options
 from gpuplan.resources.container.fields.process import Healthcheck, Logging
 from tests.resources.container.test_spec import faults, one
 
@@ -15,45 +15,45 @@ from tests.resources.container.test_spec import faults, one
 @pytest.mark.parametrize(
     ("stated", "told"),
     [
-        ({"privileged": True}, "A privileged container sees every GPU"),
-        ({"devices": ["/dev/nvidia0"]}, "GPUs are not given as devices"),
-        ({"devices": ["nvidia.com/gpu=0"]}, "GPUs are not given as devices"),
-        ({"devices": ["/dev/dri/../nvidia0"]}, "GPUs are not given as devices"),
-        ({"devices": ["//dev//nvidiactl:/dev/x:rw"]}, "GPUs are not given as devices"),
-        ({"devices": ["/dev/"]}, "GPUs are not given as devices"),
-        ({"devices": ["/dev/char"]}, "GPUs are not given as devices"),
-        ({"devices": ["/proc/1/root/dev/nvidia0"]}, "GPUs are not given as devices"),
-        ({"devices": ["fuse"]}, "A device is not understood"),
-        ({"devices": ["/dev/fuse:/dev/fuse:rx"]}, "A device is not understood"),
-        ({"tmpfs": ["run"]}, "A tmpfs is not understood"),
+        ({"privileged": True}, "Privileged container sees every GPU"),
+        ({"devices": ["/dev/nvidia0"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["nvidia.com/gpu=0"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["/dev/dri/../nvidia0"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["//dev//nvidiactl:/dev/x:rw"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["/dev/"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["/dev/char"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["/proc/1/root/dev/nvidia0"]}, "GPUs cannot be given as devices"),
+        ({"devices": ["fuse"]}, "Device is not valid"),
+        ({"devices": ["/dev/fuse:/dev/fuse:rx"]}, "Device is not valid"),
+        ({"tmpfs": ["run"]}, "tmpfs is not valid"),
         ({"tmpfs": ["/run", "/run/:size=1m"]}, "Two mounts at one path"),
         ({"tmpfs": ["/run"], "volumes": ["/a:/run"]}, "Two mounts at one path"),
-        ({"security_opt": ["seccomp=/etc/profile.json"]}, "A seccomp profile in a file"),
-        ({"security_opt": ["systempaths=unconfined"]}, "A security option is not known"),
-        ({"network": "host", "networks": ["a"]}, "Both network and networks"),
+        ({"security_opt": ["seccomp=/etc/profile.json"]}, "Seccomp profiles in files are not supported"),
+        ({"security_opt": ["systempaths=unconfined"]}, "Security option is unknown"),
+        ({"network": "host", "networks": ["a"]}, "Both network and networks are stated"),
         ({"networks": ["host"]}, "Not a network"),
-        ({"networks": {"bridge": {"aliases": ["a"]}}}, "Names on the network bridge"),
-        ({"dns": ["resolver"]}, "A name server is not an address"),
-        ({"healthcheck": {"test": ["curl", "x"]}}, "A health check is not understood"),
-        ({"healthcheck": {"interval": 0.0001}}, "A duration is too short"),
-        ({"memory": "1MiB"}, "Too little memory"),
-        ({"shm_size": 0}, "No shared memory"),
-        ({"cpus": 0.001}, "Too few CPUs"),
-        ({"workdir": "srv"}, "A working directory is not absolute"),
-        ({"pid": "container:other"}, "A namespace of another container"),
-        ({"network": "container:other"}, "A namespace of another container"),
-        ({"pid": "none"}, "A namespace is not known"),
-        ({"ipc": "shared"}, "A namespace is not known"),
-        ({"cap_add": ["NET_ADMNI"]}, "A capability is not known"),
-        ({"cap_drop": ["cap_everything"]}, "A capability is not known"),
-        ({"ulimits": {"files": 5}}, "A limit is not known"),
-        ({"ulimits": {"core": -2}}, "A limit is below nothing"),
-        ({"ulimits": {"nofile": {"soft": 10, "hard": 5}}}, "A soft limit above the hard one"),
-        ({"ulimits": {"nofile": {"soft": -1, "hard": 5}}}, "A soft limit above the hard one"),
-        ({"sysctls": {"vm.swappiness": 1}}, "A setting of the whole node"),
-        ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "A setting of the whole node"),
-        ({"extra_hosts": {"a b": "10.0.0.1"}}, "A host name is not valid"),
-        ({"extra_hosts": {"db": "[fe80::1]"}}, "A host's address is not valid"),
+        ({"networks": {"bridge": {"aliases": ["a"]}}}, "Aliases on the network bridge"),
+        ({"dns": ["resolver"]}, "Name server is not an address"),
+        ({"healthcheck": {"test": ["curl", "x"]}}, "Health check is not valid"),
+        ({"healthcheck": {"interval": 0.0001}}, "Duration is too short"),
+        ({"memory": "1MiB"}, "Memory limit is too low"),
+        ({"shm_size": 0}, "Shared memory size is 0"),
+        ({"cpus": 0.001}, "CPU limit is too low"),
+        ({"workdir": "srv"}, "Working directory is not absolute"),
+        ({"pid": "container:other"}, "Namespaces of other containers are not supported"),
+        ({"network": "container:other"}, "Namespaces of other containers are not supported"),
+        ({"pid": "none"}, "Namespace is unknown"),
+        ({"ipc": "shared"}, "Namespace is unknown"),
+        ({"cap_add": ["NET_ADMNI"]}, "Capability is unknown"),
+        ({"cap_drop": ["cap_everything"]}, "Capability is unknown"),
+        ({"ulimits": {"files": 5}}, "Resource limit is unknown"),
+        ({"ulimits": {"core": -2}}, "Resource limit is not valid"),
+        ({"ulimits": {"nofile": {"soft": 10, "hard": 5}}}, "Soft limit is above the hard limit"),
+        ({"ulimits": {"nofile": {"soft": -1, "hard": 5}}}, "Soft limit is above the hard limit"),
+        ({"sysctls": {"vm.swappiness": 1}}, "Kernel setting applies to the whole node"),
+        ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "Kernel setting applies to the whole node"),
+        ({"extra_hosts": {"a b": "10.0.0.1"}}, "Host name is not valid"),
+        ({"extra_hosts": {"db": "[fe80::1]"}}, "Host address is not valid"),
         ({"image": "Team/App:1"}, "Invalid image reference"),
         ({"image": "registry:5000/App:1"}, "Invalid image reference"),
         ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
@@ -106,14 +106,14 @@ def test_what_is_understood_goes_to_the_engine() -> None:
 
 def test_more_shared_memory_than_memory_is_warned_of() -> None:
     told = faults(memory="1GiB", shm_size="2GiB")
-    assert [summary for summary, _, _ in told] == ["More shared memory than memory"]
+    assert [summary for summary, _, _ in told] == ["Shared memory is larger than the memory limit"]
     assert one(memory="1GiB", shm_size="2GiB").shm_size == 2 << 30
 
 
 def test_nothing_stated_says_nothing_to_the_engine() -> None:
     body: Any = create_body(one(), Owner("p", "web", "d"), [], {}, "")
     assert body["HostConfig"] == {}
-    assert set(body) == {"Image", "Labels", "Env", "ExposedPorts", "HostConfig"}
+    assert set(body) == {"Image", "Labels", "Env", "HostConfig"}
 
 
 def test_what_stands_for_the_image_is_not_stated() -> None:
@@ -127,5 +127,5 @@ def test_what_stands_for_the_image_is_not_stated() -> None:
     [("size=64m", "size=67108864,rw"), ("mode=0755", "mode=755,nosuid"), ("size=1500k", "size=1536000")],
 )
 def test_forms_of_a_tmpfs(one_form: str, other: str) -> None:
-    assert normal.tmpfs(one_form.split(",")) == normal.tmpfs(other.split(","))
-    assert normal.tmpfs(["exec"]) != normal.tmpfs([])
+    assert tmpfs_options(one_form.split(",")) == tmpfs_options(other.split(","))
+    assert tmpfs_options(["exec"]) != tmpfs_options([])

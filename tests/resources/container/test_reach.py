@@ -52,7 +52,7 @@ def lose_access(bench: Bench, request: pytest.FixtureRequest) -> None:
 
 
 def test_lost_access_is_seen_and_healed(bench: Bench, request: pytest.FixtureRequest) -> None:
-    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, devices=("g0",))
+    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, gpus=("g0",))
     web = bench.want("web", spec)
     assert bench.apply(web) == ["create container web"]
     assert bench.compare(web).changes == ()
@@ -67,10 +67,10 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
     def lost(*_: object) -> None:
         raise Problem(Diagnostic("The container cannot use its GPUs", "denied"))
 
-    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, devices=("g0",))
+    spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, gpus=("g0",))
     old = bench.want("web", spec)
     bench.apply(old)
-    newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, devices=("g0",))
+    newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, gpus=("g0",))
     with monkeypatch.context() as patched:
         patched.setattr(lifecycle, "check_gpu_access", lost)
         with pytest.raises(Problem, match="cannot use its GPUs"):

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from gpuplan.resources.container.conflicts import held_ports
 from gpuplan.resources.container.differences import Before, desired_env, differences
-from gpuplan.resources.container.fields.conversion import desired_fields, show_value
+from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
 from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, devices_of
@@ -22,10 +22,8 @@ from gpuplan.types.value import Json, JsonObject, Later
 
 START_FIRST = "replace-start-first"
 """Name of the step in which the new container starts while the old one serves."""
-_RUNTIME_UPDATABLE = frozenset({"restart", "memory", "cpus"})
-"""Fields that the engine changes on a running container (POST /containers/ID/update), as long as a value is stated."""
-_UPDATABLE = _RUNTIME_UPDATABLE | {"name"}
-_IN_PLACE = _UPDATABLE | {"state", "leftover"}
+_UPDATABLE = IN_PLACE | {"name"}
+_WITHOUT_REPLACEMENT = _UPDATABLE | {"state", "leftover"}
 
 
 def create(desired: DesiredContainer) -> Change:
@@ -167,7 +165,7 @@ def _updatable_in_place(desired: DesiredContainer, live: Live, fields: Sequence[
     if has_quota and any(change.path in _UPDATABLE for change in fields):
         return False
     return all(
-        change.path in _IN_PLACE and (change.path not in _RUNTIME_UPDATABLE or change.after is not None)
+        change.path in _WITHOUT_REPLACEMENT and (change.path not in IN_PLACE or change.after is not None)
         for change in fields
     )
 

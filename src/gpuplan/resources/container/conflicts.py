@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-from gpuplan.resources.container.fields.conversion import observed_fields
+from gpuplan.resources.container.fields.conversion import newer_fields, observed_fields
 from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.read import DeviceMemory, Listener, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, all_devices, usable_devices
@@ -101,13 +101,18 @@ def networks_missing(observed: ObservedContainers, creating: Sequence[DesiredCon
 
 
 def beyond_the_node(observed: ObservedContainers, starting: Sequence[DesiredContainer]) -> Iterator[Diagnostic]:
-    """More CPUs than the node has, which the engine refuses; more memory, which it accepts."""
+    """More CPUs than the node has, which the engine refuses; more memory, which it accepts; fields it does not know."""
     engine, node = observed.engine, observed.node
     for desired in starting:
         spec, name = desired.spec, desired.address.name
         if engine.cpus and spec.cpus is not None and spec.cpus > engine.cpus:
             detail = f"cpus of {name} is {spec.cpus:g}, but {node} has {engine.cpus} CPUs."
             yield desired.issue("More CPUs than the node has", detail, f"Set cpus to {engine.cpus} or less.")
+        for key, api in newer_fields(spec, engine.api):
+            detail = f"{key} of {name} needs Docker API {api}, but the engine on {node} supports only {engine.api}."
+            yield desired.issue(
+                "Docker engine is too old for a field", detail, f"Upgrade Docker on {node}, or remove {key}."
+            )
         for key, size in (("memory", spec.memory), ("shm_size", spec.shm_size)):
             if engine.memory and size is not None and size > engine.memory:
                 detail = f"{key} of {name} is {_gib(size)}, but {node} has {_gib(engine.memory)} of main memory."

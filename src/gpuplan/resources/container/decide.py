@@ -113,7 +113,7 @@ def decide(resource: Desired, own: Sequence[Live], node: NodeDiff) -> Decision:
     desired = DesiredContainer(
         resource,
         spec,
-        resolve_devices(spec.devices, context),
+        resolve_devices(spec.gpus, context),
         recorded_needs=recorded.needs if recorded else (),
         current_images=images_of([live for live in own if live.role == name], node.observed),
     )

@@ -56,6 +56,10 @@ class ObservedEngine:
     memory: int = 0
     """Bytes of the node's main memory."""
     cpus: int = 0
+    cgroup_version: str = ""
+    """Version of the node's control groups: 1 or 2."""
+    api: str = ""
+    """Newest version of its API, such as 1.41."""
     containerd_store: bool = False
     """True if images are in containerd's store, where their ids are the digests of their manifests."""
 
@@ -157,7 +161,7 @@ def read(snapshot: Snapshot) -> ObservedContainers:
             gpus=gpus,
             registry=_registry(snapshot),
             networks=dict(_networks(value)),
-            engine=_engine(info),
+            engine=_engine(info, mapping(value.get("version"))),
             default_runtime=str(info.get("DefaultRuntime") or "runc"),
             toolkit=read_toolkit(snapshot),
             denied=read_access(snapshot),
@@ -254,13 +258,15 @@ def _networks(value: JsonObject) -> Iterator[tuple[str, str]]:
         yield from ((network_id, name), (network_id[:_SHORT_ID], name))
 
 
-def _engine(info: JsonObject) -> ObservedEngine:
+def _engine(info: JsonObject, version: JsonObject) -> ObservedEngine:
     machine = str(info.get("Architecture") or "")
     return ObservedEngine(
         log_driver=str(info.get("LoggingDriver") or ""),
         architecture=_ARCHITECTURES.get(machine, machine),
         memory=whole(info.get("MemTotal")),
         cpus=whole(info.get("NCPU")),
+        cgroup_version=str(info.get("CgroupVersion") or ""),
+        api=str(version.get("ApiVersion") or ""),
         containerd_store=any(
             "io.containerd.snapshotter.v1" in texts(pair) for pair in sequence(info.get("DriverStatus"))
         ),

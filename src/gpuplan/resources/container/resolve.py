@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container import normal
+from gpuplan.resources.container.fields import mounts
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.snapshot.devices import asked, requested
@@ -146,7 +146,7 @@ def usable_devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
     if live.host_config.get("Privileged") is True:
         devices |= all_devices(observed)
     for device in mappings(live.host_config.get("Devices")):
-        path = normal.path(str(device.get("PathOnHost") or ""))
+        path = mounts.path(str(device.get("PathOnHost") or ""))
         if path in _DEVICE_DIRECTORIES:
             devices |= all_devices(observed)
         if match := _GPU_FILE.match(path):

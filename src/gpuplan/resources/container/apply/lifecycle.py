@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from gpuplan.resources.container.apply.engine import EngineApi, EngineContext, post_update
 from gpuplan.resources.container.apply.gpu_access import check_gpu_access, current_devices, request_by_cdi
 from gpuplan.resources.container.apply.readiness import wait_ready
-from gpuplan.resources.container.create_body import Owner, create_body, restart_policy
-from gpuplan.resources.container.fields.conversion import update_body
+from gpuplan.resources.container.create_body import Owner, create_body
+from gpuplan.resources.container.fields.conversion import discarded_fields, update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
 from gpuplan.resources.container.spec import ContainerSpec, EnvValue
 from gpuplan.resources.snapshot.devices import read_gpus, requested
 from gpuplan.resources.snapshot.docker import Live, live
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
+from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 from gpuplan.types.value import Json, JsonObject
 
@@ -94,13 +94,11 @@ def update(container_id: str, container: ContainerContext) -> None:
     Raises:
         Problem: the engine refused.
     """
-    spec = container.spec
     with container.explain_errors(f"updating {container.name}"):
         current = live(mapping(container.docker.inspect_container(container_id)))
         if current.name != container.name:
             container.rename(current, container.name)
-        policy = {"RestartPolicy": restart_policy(spec.restart)} if spec.restart is not None else {}
-        body = {**update_body(spec), **policy}
+        body = update_body(container.spec)
         updated = not body or post_update(container.docker, container_id, body)
     if not updated:
         raise Problem(
@@ -152,10 +150,13 @@ def create(container: ContainerContext, devices: Sequence[str], name: str) -> st
         body = request_by_cdi(body, devices, container.address, apply)
     with container.explain_errors(f"creating {name}"):
         engine: EngineApi = container.docker
-        created = str(engine.create_container_from_config(body, name)["Id"])
+        created = engine.create_container_from_config(body, name)
+        container_id = str(created["Id"])
+        if warnings := texts(created.get("Warnings")):
+            _raise_if_fields_dropped(container, container_id, warnings)
     container.say(f"created {name}")
-    _attach_networks(container, created)
-    return created
+    _attach_networks(container, container_id)
+    return container_id
 
 
 def start_created(container: ContainerContext, container_id: str) -> None:
@@ -288,6 +289,21 @@ def _restore(previous: Live, container: EngineContext) -> tuple[Diagnostic, ...]
 def rolled_back(summary: str, detail: str, container: EngineContext) -> Diagnostic:
     """What became of the previous container, as a warning beside the failure."""
     return Diagnostic(summary, detail, address=str(container.address), severity=Severity.WARNING)
+
+
+def _raise_if_fields_dropped(container: ContainerContext, container_id: str, warnings: Sequence[str]) -> None:
+    """Remove a container if the engine dropped a field that the node's kernel does not support.
+
+    Raises:
+        Problem: it did; the container would differ from the plan file forever.
+    """
+    dropped = discarded_fields(container.spec, live(mapping(container.docker.inspect_container(container_id))))
+    if dropped:
+        container.docker.remove_container(container_id, v=True)
+        fields = ", ".join(dropped)
+        detail = f"{container.name} states {fields}. The engine's warning: {' '.join(warnings)}"
+        fix = f"Remove {fields} from the plan file."
+        raise Problem(Diagnostic("Node does not support a field", detail, fix, address=str(container.address)))
 
 
 def _attach_networks(container: ContainerContext, container_id: str) -> None:
