@@ -16,7 +16,7 @@ import pytest
 
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import archive
-from gpuplan.planfile.sources.archive import look_into
+from gpuplan.planfile.sources.archive import read_archive
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.spec import from_json
 from gpuplan.types.change import Comparison
@@ -103,7 +103,7 @@ def test_the_manifests_of_an_oci_layout_are_known_by_their_names(tmp_path: Path)
         {"digest": "sha256:2", "annotations": {"io.containerd.image.name": "two:2"}},
     ]
     write(tmp_path / "app.tar", saved("one:1", "two:2", index=index))
-    assert [held.manifests for held in look_into(str(tmp_path / "plan.yaml"), "app.tar")] == [(), ("sha256:2",)]
+    assert [held.manifests for held in read_archive(str(tmp_path / "plan.yaml"), "app.tar")] == [(), ("sha256:2",)]
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_an_archive_is_opened_once_until_it_changes(tmp_path: Path) -> None:
     plan, path = str(tmp_path / "plan.yaml"), tmp_path / "app.tar"
     write(path, saved("app:1"))
     before = archive._held.cache_info().misses
-    assert {look_into(plan, "app.tar")[0].tags for _ in range(3)} == {("app:1",)}
+    assert {read_archive(plan, "app.tar")[0].tags for _ in range(3)} == {("app:1",)}
     assert archive._held.cache_info().misses == before + 1
     write(path, saved("app:2"))
     os.utime(path, (1, 1))
-    assert look_into(plan, "app.tar")[0].tags == ("app:2",)
+    assert read_archive(plan, "app.tar")[0].tags == ("app:2",)
 
 
 def test_the_same_name_with_another_content_is_a_change(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
+from tests.conftest import examples
 from tests.resources.container.case import BOUND, PAUSE, wishes
 from tests.resources.container.node import snapshot
 
@@ -77,7 +78,8 @@ def laid_over(probe: Json, changes: Mapping[tuple[Any, ...], Any]) -> Json:
 DOCKER, GPU = PLAIN.probe("docker").value, PLAIN.probe("gpu").value
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.faults
+@settings(max_examples=examples(400), deadline=None)
 @given(
     docker=st.dictionaries(st.sampled_from(list(paths(DOCKER))), VALUES, min_size=1, max_size=3),
     gpu=st.dictionaries(st.sampled_from(list(paths(GPU))), VALUES, max_size=1),

@@ -15,8 +15,7 @@ from gpuplan.resources.container.apply import images
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.images import fetch_image
 from gpuplan.resources.container.images import ImageRequest, image_address
-from gpuplan.transport.credentials import credentials_for
-from gpuplan.transport.registry import ask_registries
+from gpuplan.transport.registry import ask_registries, credentials_for
 from gpuplan.types.diagnostic import Problem
 from tests.lab.fixtures import Lab
 from tests.resources.container.bench import Bench

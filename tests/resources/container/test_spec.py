@@ -141,7 +141,7 @@ def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
     [
         ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "GPUs cannot be given by an environment variable"),
         ({"labels": {"gpuplan.plan": "x"}}, "Label is reserved"),
-        ({"network": "container:db"}, "Namespaces of other containers are not supported"),
+        ({"network": "container:db"}, "Networks of other containers are not supported"),
         ({"network": "host", "ports": ["80:80"]}, "Ports with network: host"),
         ({"ready": {"http": "http://x/"}}, "Readiness probe is not valid"),
         ({"ready": {"tcp": 80, "exec": ["true"]}}, "Several readiness probes"),

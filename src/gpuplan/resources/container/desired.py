@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuplan.planfile.expand import Placed, containers_on
-from gpuplan.planfile.repositories import is_remote, starts_itself
-from gpuplan.planfile.schema import Container, PlanFile, Triton
+from gpuplan.planfile.expand import PlacedContainer, containers_on
+from gpuplan.planfile.schema import ContainerSection, PlanFile, TritonSection
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import is_remote, starts_itself
 from gpuplan.resources.container.fields.conversion import read_fields
 from gpuplan.resources.container.fields.field import Reading
 from gpuplan.resources.container.fields.mounts import REPOSITORY
@@ -54,11 +54,11 @@ class _Stated:
 
     plan: PlanFile
     host: Host
-    placed: Placed
+    placed: PlacedContainer
     problems: list[Diagnostic] = field(default_factory=list)
 
     @property
-    def container(self) -> Container:
+    def container(self) -> ContainerSection:
         return self.placed.container
 
     def report(self, key: str, summary: str, detail: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
@@ -155,7 +155,7 @@ def _of_model_server(
     return {"command": command, "entrypoint": None, "volumes": {**fields.get("volumes", {}), **given}}
 
 
-def _command(stated: _Stated, triton: Triton, image: str, completion: bool | None) -> tuple[str, ...]:
+def _command(stated: _Stated, triton: TritonSection, image: str, completion: bool | None) -> tuple[str, ...]:
     for key in ("command", "entrypoint"):
         if getattr(stated.container, key) is not None:
             detail = f"gpuplan renders the command of a container with triton; it cannot have its own {key}."

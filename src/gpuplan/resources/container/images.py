@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpuplan.planfile.schema import Container
-from gpuplan.planfile.sources.archive import Held, look_into
+from gpuplan.planfile.schema import ContainerSection
+from gpuplan.planfile.sources.archive import ArchivedImage, read_archive
 from gpuplan.resources.container.fields.field import Report
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff
@@ -110,7 +110,7 @@ def images_of(containers: Iterable[Live], observed: ObservedContainers) -> tuple
     return tuple(addresses)
 
 
-def stated_image(stated: Container, plan_file: str, fault: Report) -> str:
+def stated_image(stated: ContainerSection, plan_file: str, fault: Report) -> str:
     """The name of the image, as stated or as the archive has it; empty, and a fault, if there is none."""
     if stated.image:
         if not _REFERENCE.fullmatch(stated.image):
@@ -131,7 +131,7 @@ def stated_image(stated: Container, plan_file: str, fault: Report) -> str:
     return tags[0]
 
 
-def archived_image(stated: Container, image: str, plan_file: str, fault: Report) -> Archived:
+def archived_image(stated: ContainerSection, image: str, plan_file: str, fault: Report) -> Archived:
     """What the archive holds under the image's name."""
     archive = stated.archive
     images = _archive_images(archive, plan_file, fault) if archive and image else None
@@ -289,10 +289,10 @@ def _architecture(platform: str) -> str:
     return platform.partition("/")[2].partition("/")[0]
 
 
-def _archive_images(archive: str, plan_file: str, fault: Report) -> Sequence[Held] | None:
+def _archive_images(archive: str, plan_file: str, fault: Report) -> Sequence[ArchivedImage] | None:
     """The images of an archive; None, and a fault, if it cannot be read."""
     try:
-        return look_into(plan_file, archive)
+        return read_archive(plan_file, archive)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         fix = "Create it with docker save -o FILE NAME:TAG."

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from gpuplan.resources.container.apply.engine import CREDENTIAL_ERRORS, EngineApi, EngineContext, explain
 from gpuplan.resources.container.images import FETCHED, ImageRequest, canonical_name, short_digest
 from gpuplan.resources.kind import Memory
-from gpuplan.transport.credentials import Credentials, credentials_for, refused
+from gpuplan.transport.registry import Credentials, credentials_for, refused
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 PULL_SILENCE = 120.0
