@@ -9,7 +9,7 @@ import pytest
 
 from gpuplan.inventory import connection
 from gpuplan.planfile.json_schema import schema
-from tests.planfile.conftest import InventoryOf, PlanOf
+from tests.plan_files import InventoryOf, PlanOf
 
 DOCS = Path(__file__).parents[2] / "docs"
 PLAN, INVENTORY = (DOCS / "plan-file.md").read_text(), (DOCS / "inventory.md").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuplan.planfile.expand import containers_on, models_on
 from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.inventory import Host
-from tests.planfile.conftest import PlanOf
+from tests.plan_files import PlanOf
 
 PLAN = """
 gpus:

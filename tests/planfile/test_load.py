@@ -12,7 +12,7 @@ from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Location, Problem
-from tests.planfile.conftest import PlanOf
+from tests.plan_files import PlanOf
 
 QUICKSTART = Path(__file__).parents[2] / "plans" / "quickstart.yaml"
 

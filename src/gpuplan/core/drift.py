@@ -11,7 +11,7 @@ from gpuplan.core.apply.records import lost_record, read_record
 from gpuplan.core.plan.compare import compare, dependants, roots
 from gpuplan.core.plan.desired import as_recorded
 from gpuplan.core.plan.rebooted import restarted
-from gpuplan.planfile.schema import Ignore
+from gpuplan.planfile.schema import IgnoredDrift
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Origin, Unknown, Unmanaged
 from gpuplan.types.changeset import NodeChanges
@@ -28,7 +28,7 @@ def findings(
     snapshot: Snapshot,
     plan: str,
     secrets: Mapping[str, Secret],
-    ignore: Sequence[Ignore],
+    ignore: Sequence[IgnoredDrift],
     today: date,
 ) -> NodeFindings:
     """What one node's drift check says: the record against the node, and the plan file against the record.
@@ -70,7 +70,7 @@ def _only_repair(diagnostic: Diagnostic, kept: Sequence[Drift]) -> bool:
     return diagnostic.severity is Severity.ERROR and diagnostic.address in helpless
 
 
-def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[Ignore]) -> tuple[tuple[Drift, ...], int]:
+def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[IgnoredDrift]) -> tuple[tuple[Drift, ...], int]:
     """The root changes that no rule holds back, each with what follows from it, and how many fields were held back.
 
     Where a root is held back, or was never applied, what follows from it stands for itself.
@@ -106,18 +106,18 @@ def _since(change: Change, started: str) -> Change:
     return replace(change, reasons=(f"the node was restarted at {started}, after the last apply", *change.reasons))
 
 
-def _visible(change: Change, ignore: Sequence[Ignore]) -> Change:
+def _visible(change: Change, ignore: Sequence[IgnoredDrift]) -> Change:
     return replace(
         change,
         fields=tuple(field for field in change.fields if not _ignored(change.address, field.path, ignore)),
     )
 
 
-def _ignored(address: Address, field: str, ignore: Sequence[Ignore]) -> bool:
+def _ignored(address: Address, field: str, ignore: Sequence[IgnoredDrift]) -> bool:
     return any(fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) for rule in ignore)
 
 
-def _news(found: NodeChanges, record: Record, ignore: Sequence[Ignore]) -> tuple[Unmanaged, ...]:
+def _news(found: NodeChanges, record: Record, ignore: Sequence[IgnoredDrift]) -> tuple[Unmanaged, ...]:
     """What is new since the last apply, and, new or not, what sees a GPU that it was not given."""
     if record.empty:
         return ()

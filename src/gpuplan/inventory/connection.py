@@ -1,16 +1,59 @@
-"""Ansible's connection variables under our names, and what to say of those that cannot be honoured."""
+"""From a host's Ansible variables to a `Host`: connection settings, and the hardware of a simulated node."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
-from gpuplan.inventory.raw import Stated, Variables
+from gpuplan.inventory.groups import InventoryVariable, Variables
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 from gpuplan.types.inventory import Connection, Host
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Json, JsonObject
+
+MOST_GPUS = 16
+"""GPUs of one node; no machine with MIG boards holds more."""
+SHAPE = "Write gpus: [{model: A100-SXM4-80GB, count: 1}]."
+
+
+def hardware_problems(stated: JsonObject) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do) for each GPU that cannot be; the rest is checked when the node is made."""
+    gpus = stated.get("gpus", [])
+    if isinstance(gpus, str) or not isinstance(gpus, Sequence):
+        yield "gpuplan_simulated.gpus is not a list.", SHAPE
+        return
+    total = 0
+    for number, gpu in enumerate(gpus):
+        model, count = _stated(gpu)
+        if not isinstance(model, str):
+            yield f"gpuplan_simulated.gpus[{number}] does not name a model.", SHAPE
+        elif (fix := _unknown(model)) is not None:
+            yield f"gpuplan_simulated has the GPU {model!r}, and the catalog has no board of that name.", fix
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            yield f"gpuplan_simulated.gpus[{number}].count is {count!r}; expected a whole number from 1.", ""
+        else:
+            total += count
+    if total > MOST_GPUS:
+        yield f"gpuplan_simulated has {total} GPUs; a node holds at most {MOST_GPUS}.", "Lower the counts."
+
+
+def _stated(gpu: Json) -> tuple[Json, Json]:
+    """Model and count; a text alone is the model of one GPU."""
+    return (gpu.get("model"), gpu.get("count", 1)) if isinstance(gpu, Mapping) else (gpu, 1)
+
+
+def _unknown(model: str) -> str | None:
+    """The nearest names, where the catalog has no such board."""
+    from gpuplan.nvidia.boards import BOARDS, find_board
+
+    if find_board(model):
+        return None
+    names = [board.catalog_name for board in BOARDS]
+    near = get_close_matches(model.upper(), names, n=3, cutoff=0.4)
+    return f"Did you mean {' or '.join(near)}?" if near else f"Valid here: {', '.join(names)}."
+
 
 _CONNECTIONS = {
     "ssh": Connection.SSH, "smart": Connection.SSH, "paramiko": Connection.SSH, "paramiko_ssh": Connection.SSH,
@@ -47,7 +90,7 @@ _SOCKET = re.compile(r"/[A-Za-z0-9@%+=:,._/-]{1,100}")
 _UNSAFE = re.compile(r"^-|[\x00-\x20\x7f]")
 
 
-class Reader:
+class HostReader:
     """Turns the variables of one host after another into `Host`s; the same fault of many hosts is told once."""
 
     def __init__(self) -> None:
@@ -174,7 +217,7 @@ class Reader:
                 self._fault(name, f"{name} is {text!r}; gpuplan becomes root through sudo only.", f"Use {only}.")
         return bool(wanted)
 
-    def _boolean(self, stated: Stated) -> bool | None:
+    def _boolean(self, stated: InventoryVariable) -> bool | None:
         text = (stated.text or "").strip().lower()
         return True if text in _TRUE else False if text in _FALSE else None
 
@@ -199,9 +242,7 @@ class Reader:
                 "gpuplan_simulated", "gpuplan_simulated holds a Jinja template.", "State the values themselves."
             )
         else:
-            from gpuplan.inventory.simulated import wrong_hardware
-
-            for detail, fix in wrong_hardware(plain):
+            for detail, fix in hardware_problems(plain):
                 self._fault("gpuplan_simulated", detail, fix)
         return plain or {}
 

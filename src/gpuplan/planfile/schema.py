@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 
-from gpuplan.planfile.quantity import refuse_boolean
-from gpuplan.planfile.stated import (
+from gpuplan.planfile.scalars import (
     Bytes,
     Interval,
     Milliwatts,
@@ -18,24 +17,25 @@ from gpuplan.planfile.stated import (
     Nodes,
     Port,
     Seconds,
+    Section,
     ServiceName,
     SliceName,
-    Stated,
     Whole,
+    refuse_boolean,
 )
 from gpuplan.resources.container.fields.networking import Attachment, ServerPorts
 from gpuplan.resources.container.fields.table import EngineOptions
 from gpuplan.types.diagnostic import Location
 
 
-class Variable(Stated):
+class VariableSection(Section):
     """A value that ${var.NAME} stands for."""
 
     default: str | int | float | bool | None = None
     description: str = ""
 
 
-class Select(Stated):
+class SelectSection(Section):
     """Which physical GPU a logical one is; exactly one key."""
 
     index: Natural | None = Field(default=None, description="NVML index, resolved at plan time")
@@ -44,13 +44,13 @@ class Select(Stated):
     model: str | None = Field(default=None, description="product name or a part of it; must match one GPU")
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> Select:
+    def _exactly_one(self) -> SelectSection:
         if len([value for value in (self.index, self.uuid, self.pci, self.model) if value is not None]) != 1:
             raise ValueError("names a GPU in one way; state exactly one of index, uuid, pci, model")
         return self
 
 
-class Slice(Stated):
+class SliceSection(Section):
     """A MIG slice; count n > 1 gives NAME[0] … NAME[n-1], more than one compute instance the parts NAME/0, NAME/1, …"""
 
     profile: str | None = Field(default=None, description="3g.40gb, 1g.10gb+me, 2c.3g.40gb, or 1g for the plain one")
@@ -67,7 +67,7 @@ class Slice(Stated):
     )
 
     @model_validator(mode="after")
-    def _one_size(self) -> Slice:
+    def _one_size(self) -> SliceSection:
         if (self.profile is None) == (self.memory is None):
             raise ValueError("has one size; state exactly one of profile and memory")
         if self.start is not None and self.count > 1:
@@ -75,16 +75,16 @@ class Slice(Stated):
         return self
 
 
-Mig = Literal["disabled"] | Mapping[SliceName, str | Slice]
+MigSection = Literal["disabled"] | Mapping[SliceName, str | SliceSection]
 """How a GPU is cut: not at all, or slice name → profile."""
 
 
-class Gpu(Stated):
+class GpuSection(Section):
     """One logical GPU on each matching node: where it is and how it is cut."""
 
     nodes: Nodes
-    select: Select | Literal["all"]
-    mig: Mig | None = None
+    select: SelectSection | Literal["all"]
+    mig: MigSection | None = None
     persistence_mode: bool | None = None
     power_limit: Milliwatts | None = Field(default=None, description="350W; within what the GPU allows")
     compute_mode: Literal["default", "exclusive_process", "prohibited"] | None = None
@@ -94,7 +94,7 @@ class Gpu(Stated):
     )
 
 
-class Ready(Stated):
+class ReadinessSection(Section):
     """When a container counts as ready. Model servers: live, and all that they load at their start is READY, always."""
 
     timeout: Seconds | None = Field(
@@ -115,7 +115,7 @@ FlagValue = str | int | float | bool
 """One value of an option of tritonserver."""
 
 
-class Triton(Stated):
+class TritonSection(Section):
     """Makes a container a model server in explicit model control."""
 
     flags: Mapping[str, FlagValue | tuple[FlagValue, ...]] = Field(default_factory=dict)
@@ -131,7 +131,7 @@ class Triton(Stated):
     overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
 
-class Container(EngineOptions):
+class ContainerSection(EngineOptions):
     """One container on each matching node (or one for each slice that `each` matches)."""
 
     nodes: Nodes
@@ -150,8 +150,8 @@ class Container(EngineOptions):
     )
     update: Literal["stop-first", "start-first"] = "stop-first"
     adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
-    ready: Ready = Field(default_factory=Ready)
-    triton: Triton | None = None
+    ready: ReadinessSection = Field(default_factory=ReadinessSection)
+    triton: TritonSection | None = None
 
     if TYPE_CHECKING:  # those of the table of container fields that code reads by name
         command: tuple[str, ...] | str | None
@@ -165,14 +165,14 @@ class Container(EngineOptions):
         stop_timeout: float | None
 
 
-class IgnoredCheck(Stated):
+class IgnoredCheck(Section):
     """A check of models that is silenced (docs/checks.md)."""
 
     id: str = Field(description="the id that the finding is told with")
     reason: str = Field(min_length=1)
 
 
-class Expected(Stated):
+class ExpectedOutput(Section):
     """What one output of a smoke inference should be."""
 
     values: JsonValue = None
@@ -181,24 +181,24 @@ class Expected(Stated):
     finite: bool = Field(default=False, description="no NaN and no infinity")
 
     @model_validator(mode="after")
-    def _once(self) -> Expected:
+    def _once(self) -> ExpectedOutput:
         if self.values is not None and self.file is not None:
             raise ValueError("states its values twice; state one of values and file")
         return self
 
 
-class Content(Stated):
+class InputFile(Section):
     """The content of an input of a smoke inference."""
 
     file: str = Field(description="beside the plan file: of numpy (.npy), or raw")
 
 
-InputValue = str | int | float | bool | Content | tuple[JsonValue, ...]
+InputValue = str | int | float | bool | InputFile | tuple[JsonValue, ...]
 """zeros, ones, random, one value for all elements, nested lists, or a file."""
-OutputValue = str | int | float | bool | Expected | tuple[JsonValue, ...]
+OutputValue = str | int | float | bool | ExpectedOutput | tuple[JsonValue, ...]
 
 
-class Smoke(Stated):
+class SmokeSection(Section):
     """An inference that must answer after a load; what is not stated is generated from the model's config."""
 
     inputs: Mapping[str, InputValue] = Field(default_factory=dict, description="zeros, ones, random, values, a file")
@@ -213,7 +213,7 @@ class Smoke(Stated):
     )
 
 
-class Model(Stated):
+class ModelSection(Section):
     """One model: where its files are, and which model servers serve it."""
 
     source: str | None = Field(default=None, description="directory beside the plan file: 1/model.onnx, config.pbtxt")
@@ -225,10 +225,12 @@ class Model(Stated):
     depends_on: tuple[str, ...] = Field(default=(), description="models that this one calls by itself (BLS)")
     ignore_checks: tuple[IgnoredCheck, ...] = Field(default=(), description="checks that are silenced, with a reason")
     load_timeout: Seconds = 300.0
-    smoke: Smoke | bool = Field(default=False, description="true: an inference with generated inputs after each load")
+    smoke: SmokeSection | bool = Field(
+        default=False, description="true: an inference with generated inputs after each load"
+    )
 
 
-class Ignore(Stated):
+class IgnoredDrift(Section):
     """Drift that is expected for a while."""
 
     address: str = Field(description="glob over node/kind/name")
@@ -237,22 +239,22 @@ class Ignore(Stated):
     until: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$", description="last day, YYYY-MM-DD")
 
 
-class Drift(Stated):
+class DriftSection(Section):
     """How drift is judged."""
 
-    ignore: tuple[Ignore, ...] = ()
+    ignore: tuple[IgnoredDrift, ...] = ()
 
 
-class PlanFile(Stated):
+class PlanFile(Section):
     """The whole plan file."""
 
     version: Literal[1]
     name: Name
-    variables: Mapping[str, Variable] = Field(default_factory=dict)
-    gpus: Mapping[Name, Gpu] = Field(default_factory=dict)
-    containers: Mapping[Name, Container] = Field(default_factory=dict)
-    models: Mapping[ModelName, Model] = Field(default_factory=dict)
-    drift: Drift = Field(default_factory=Drift)
+    variables: Mapping[str, VariableSection] = Field(default_factory=dict)
+    gpus: Mapping[Name, GpuSection] = Field(default_factory=dict)
+    containers: Mapping[Name, ContainerSection] = Field(default_factory=dict)
+    models: Mapping[ModelName, ModelSection] = Field(default_factory=dict)
+    drift: DriftSection = Field(default_factory=DriftSection)
 
     _path: str = PrivateAttr(default="")
     _positions: Mapping[tuple[str | int, ...], Location] = PrivateAttr(default_factory=dict)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from gpuplan.planfile.document import Document, Where
-from gpuplan.planfile.yamlfile import read_document
+from gpuplan.planfile.yamlfile import Document, Where, read_document
 from gpuplan.planfile.yamlsyntax import resolve
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem
 
@@ -17,7 +16,7 @@ _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)(\}?)")
 
 
 @dataclass(frozen=True)
-class Given:
+class VariableValue:
     """A variable's value: text, and whether a place that takes a number may read it as one."""
 
     text: str
@@ -25,7 +24,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Sources:
+class VariableSources:
     """Where values come from beside the defaults, the strongest first."""
 
     arguments: Mapping[str, str]
@@ -36,7 +35,7 @@ class Sources:
 
 
 @dataclass
-class Filled:
+class Substitution:
     """What filling in found wrong, and which values are not what they will be."""
 
     faults: list[Diagnostic] = field(default_factory=list)
@@ -45,13 +44,13 @@ class Filled:
     """Variables whose own value is at fault; places that use them need no fault of their own."""
 
 
-def fill_in(document: Document, sources: Sources) -> Filled:
+def substitute_variables(document: Document, sources: VariableSources) -> Substitution:
     """Put the values into the document's text, in place, and tell what is wrong with variables and references.
 
     A value that is nothing but one reference becomes a number or a boolean where the variable's default is one (or has
     no default), so that it may stand where a number is wanted; where text is wanted it stays as it was written.
     """
-    result = Filled()
+    result = Substitution()
     given = _given(document, sources, result)
     if isinstance(document.data, dict):
         for key, value in document.data.items():
@@ -60,10 +59,10 @@ def fill_in(document: Document, sources: Sources) -> Filled:
     return result
 
 
-def _given(document: Document, sources: Sources, filled: Filled) -> dict[str, Given | None]:
+def _given(document: Document, sources: VariableSources, filled: Substitution) -> dict[str, VariableValue | None]:
     """Every declared variable with its value, None where it has none."""
     declared = document.data.get("variables") if isinstance(document.data, dict) else None
-    result: dict[str, Given | None] = {}
+    result: dict[str, VariableValue | None] = {}
     if not isinstance(declared, dict):
         declared = {}
     texts = dict(_from_outside(sources, tuple(declared), filled.faults))
@@ -71,11 +70,11 @@ def _given(document: Document, sources: Sources, filled: Filled) -> dict[str, Gi
         default = section.get("default") if isinstance(section, dict) else None
         path = ("variables", name, "default")
         if name in texts:
-            result[name] = Given(texts[name], plain=not isinstance(default, str))
+            result[name] = VariableValue(texts[name], plain=not isinstance(default, str))
         elif default is None or isinstance(default, list | dict):
             result[name] = None
         else:
-            result[name] = Given(document.texts.get(path, str(default)), plain=not isinstance(default, str))
+            result[name] = VariableValue(document.texts.get(path, str(default)), plain=not isinstance(default, str))
         if (value := result[name]) is not None and "${" in value.text:
             detail = f"The value of {name} holds '${{'; a variable stands for plain text, not for other references."
             filled.faults.append(Diagnostic("A variable refers to something else", detail, where=document.at(path)))
@@ -83,7 +82,9 @@ def _given(document: Document, sources: Sources, filled: Filled) -> dict[str, Gi
     return result
 
 
-def _from_outside(sources: Sources, declared: Sequence[str], faults: list[Diagnostic]) -> Iterator[tuple[str, str]]:
+def _from_outside(
+    sources: VariableSources, declared: Sequence[str], faults: list[Diagnostic]
+) -> Iterator[tuple[str, str]]:
     """(name, text), weakest source first."""
     for name in declared:
         if (text := sources.environ.get(f"{ENVIRONMENT}{name}")) is not None:
@@ -121,7 +122,7 @@ def _from_file(file: str, declared: Sequence[str], faults: list[Diagnostic]) -> 
 
 
 def _filled(
-    document: Document, value: object, path: Where, given: Mapping[str, Given | None], result: Filled
+    document: Document, value: object, path: Where, given: Mapping[str, VariableValue | None], result: Substitution
 ) -> object:
     if isinstance(value, dict):
         for key in [key for key in value if "${" in key]:
@@ -139,7 +140,9 @@ def _filled(
 class _Text:
     """One text of the plan file and the references in it."""
 
-    def __init__(self, document: Document, path: Where, given: Mapping[str, Given | None], result: Filled) -> None:
+    def __init__(
+        self, document: Document, path: Where, given: Mapping[str, VariableValue | None], result: Substitution
+    ) -> None:
         self._document = document
         self._path = path
         self._given = given

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuplan.agent.gpus.probe import SETTERS
-from gpuplan.planfile.schema import Gpu
+from gpuplan.planfile.schema import GpuSection
 from gpuplan.resources.gpu.describe import describe
 from gpuplan.resources.gpu.read import read
 from gpuplan.resources.gpu.settings import SETTINGS, GpuSetting
@@ -52,7 +52,12 @@ def test_every_setting_has_an_example() -> None:
 
 
 def test_the_plan_file_and_the_agent_have_exactly_these_settings() -> None:
-    assert {setting.key for setting in SETTINGS} == set(Gpu.model_fields) - {"nodes", "select", "mig", "stop_services"}
+    assert {setting.key for setting in SETTINGS} == set(GpuSection.model_fields) - {
+        "nodes",
+        "select",
+        "mig",
+        "stop_services",
+    }
     assert {setting.name for setting in SETTINGS} == set(SETTERS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuplan.agent import triton
-from gpuplan.planfile.sources import render
+from gpuplan.planfile.sources import config
 from gpuplan.resources.snapshot import labels
 
 
@@ -12,4 +12,4 @@ def test_the_agent_finds_a_server_by_the_label_that_the_container_room_writes() 
 
 
 def test_a_config_is_rendered_with_the_mark_that_the_rooms_look_for() -> None:
-    assert {render.MARK} == {labels.CONTENT}
+    assert {config.MARK} == {labels.CONTENT}

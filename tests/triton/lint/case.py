@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gpuplan.planfile.sources.directory import Checked, check_directory
+from gpuplan.planfile.sources.read import LintedDirectory, lint_directory
 from gpuplan.triton.lint import CHECKS, Effect, TargetServer, VisibleGpu
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from tests.resources.told import checked
@@ -39,13 +39,13 @@ class Case:
     real: str
     """What Triton 2.51.0 does when `load` is loaded; empty where the lab cannot say."""
 
-    def check(self, folder: Path) -> Checked:
+    def check(self, folder: Path) -> LintedDirectory:
         """What the checks say; a repository that is none gives its faults as findings."""
         write(folder, self.files)
         try:
-            return check_directory(str(folder), self.server)
+            return lint_directory(str(folder), self.server)
         except Problem as problem:
-            return Checked((), problem.diagnostics, 0)
+            return LintedDirectory((), problem.diagnostics, 0)
 
 
 def told(finding: Diagnostic, folder: Path) -> str:

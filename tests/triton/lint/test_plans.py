@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gpuplan.planfile.load import load_plan
-from gpuplan.planfile.sources import silenced, sources_on
-from gpuplan.planfile.sources.alone import check_models
+from gpuplan.planfile.sources import silenced_count, sources_on
+from gpuplan.planfile.sources.source import lint_models
 from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Host
 from tests.resources.told import checked
@@ -26,12 +26,12 @@ def test_models_of_a_plan_are_told_as_the_case_expects(case: dict[str, Any], tmp
     files = {path: _text(content) for path, content in case["files"].items()}
     write(tmp_path, {**files, "plan.yaml": case["plan"]})
     plan = load_plan(str(tmp_path / "plan.yaml"), environ={})
-    found, held = check_models(plan)
+    found, held = lint_models(plan)
     assert sorted(told(each, tmp_path) for each in found) == sorted(case.get("found", []))
     assert held == case.get("silenced", 0)
     by_server = {name: sources_on(plan, Host("n"), name) for name in plan.containers}
     assert {each for _, faults in by_server.values() for each in faults} == set(found)
-    assert silenced(plan) == held
+    assert silenced_count(plan) == held
     faultless = not any(each.severity is Severity.ERROR and each.check != "shared-memory" for each in found)
     assert all(sources for sources, _ in by_server.values()) or not faultless
 

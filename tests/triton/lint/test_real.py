@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.planfile.sources.directory import check_directory
+from gpuplan.planfile.sources.read import lint_directory
 from gpuplan.triton.lint import CHECKS, TargetServer
 from gpuplan.triton.lint.check import Effect
 from gpuplan.types.diagnostic import Diagnostic
@@ -65,7 +65,7 @@ def test_checks_and_server_agree_on_a_corpus(lab: Lab, started: list[RealTriton]
     for sample in samples(size):
         folder = tmp_path / sample.name
         write(folder, sample.files)
-        findings = check_directory(str(folder), ours).findings
+        findings = lint_directory(str(folder), ours).findings
         answer = server.load(sample.load, sample.files)
         server.forget(sample.load, answer)
         loaded += answer.did == LOADS

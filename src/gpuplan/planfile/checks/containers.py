@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpuplan.planfile.checks.files import wrong_path
-from gpuplan.planfile.checks.reference import is_slice, nearest, wrong
-from gpuplan.planfile.repositories import starts_itself
-from gpuplan.planfile.repositories import wrong as wrong_repository
-from gpuplan.planfile.schema import Container, PlanFile
-from gpuplan.planfile.select import device_names
+from gpuplan.planfile.checks.references import is_slice, nearest, path_problem, reference_problem
+from gpuplan.planfile.expand import device_names
+from gpuplan.planfile.schema import ContainerSection, PlanFile
+from gpuplan.planfile.sources.repositories import repository_problem as wrong_repository
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic
 
 OWN_LABELS = "gpuplan."
 
 
-def check_container(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
+def check_container(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     """Everything wrong with the container that its section alone, and the GPUs of the plan file, can tell."""
     path = ("containers", name)
     yield from _image(plan, name, container)
@@ -34,7 +33,7 @@ def check_container(plan: PlanFile, name: str, container: Container) -> Iterator
     yield from _labels_and_env(plan, name, container)
 
 
-def _image(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
+def _image(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     path = ("containers", name)
     if not container.image and not container.archive:
         detail = f"{name} states neither image nor archive."
@@ -42,11 +41,11 @@ def _image(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnost
     if container.image is not None and re.search(r"\s", container.image):
         detail = f"The image {container.image!r} of {name} holds blanks."
         yield Diagnostic("An image is not valid", detail, "Write REPOSITORY:TAG.", plan.where(*path, "image"))
-    if container.archive is not None and (told := wrong_path(plan, container.archive, "file")):
+    if container.archive is not None and (told := path_problem(plan, container.archive, "file")):
         yield Diagnostic("An archive is not there", *told, plan.where(*path, "archive"))
 
 
-def _each(plan: PlanFile, name: str, container: Container, each: str) -> Iterator[Diagnostic]:
+def _each(plan: PlanFile, name: str, container: ContainerSection, each: str) -> Iterator[Diagnostic]:
     where = plan.where("containers", name, "each")
     if container.gpus:
         detail = f"{name} states both each and gpus; each container of an each has its one slice."
@@ -67,7 +66,7 @@ def _each(plan: PlanFile, name: str, container: Container, each: str) -> Iterato
         )
 
 
-def _server(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
+def _server(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     slices = [reference for reference in container.gpus if is_slice(reference)]
     if slices and len(container.gpus) > 1:
         detail = (
@@ -85,17 +84,17 @@ def _server(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnos
             yield Diagnostic("A model server has its own command", detail, fix, plan.where("containers", name, key))
 
 
-def _gpus(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
+def _gpus(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     path = ("containers", name)
     for number, reference in enumerate(container.gpus):
         where = plan.where(*path, "gpus", number)
-        if told := wrong(plan, reference):
+        if told := reference_problem(plan, reference):
             yield Diagnostic("A GPU is not known", *told, where)
         elif reference in container.gpus[:number]:
             yield Diagnostic("A GPU is named twice", f"{name} asks for {reference} twice.", "Remove one.", where)
 
 
-def _labels_and_env(plan: PlanFile, name: str, container: Container) -> Iterator[Diagnostic]:
+def _labels_and_env(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     path = ("containers", name)
     for label in container.labels:
         if label.startswith(OWN_LABELS):

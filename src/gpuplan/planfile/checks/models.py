@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
-from gpuplan.planfile.checks.files import wrong_path
-from gpuplan.planfile.checks.reference import nearest
-from gpuplan.planfile.repositories import is_remote
-from gpuplan.planfile.schema import Container, Model, PlanFile
+from gpuplan.planfile.checks.references import nearest, path_problem
+from gpuplan.planfile.schema import ContainerSection, ModelSection, PlanFile
+from gpuplan.planfile.sources.repositories import is_remote
 from gpuplan.types.diagnostic import Diagnostic
 
 
@@ -24,7 +23,7 @@ def check_models(plan: PlanFile) -> Iterator[Diagnostic]:
     yield from _cycles(plan)
 
 
-def _source(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+def _source(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     """A model is brought from its source, or served from a repository that has it already: never both."""
     where = plan.where("models", name, *(["source"] if model.source is not None else []))
     servers = {each: plan.containers[each] for each in model.containers if each in plan.containers}
@@ -44,19 +43,19 @@ def _source(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
         fix = "Add source: DIRECTORY, or name the server's own repository under triton.repository."
         detail = f"{name} states no source, and {', '.join(local)} has only the models that are brought to it."
         yield Diagnostic("A model has no source", detail, fix, where)
-    elif model.source is not None and (told := wrong_path(plan, model.source, "directory")):
+    elif model.source is not None and (told := path_problem(plan, model.source, "directory")):
         yield Diagnostic("A model's source is not there", *told, where)
     if remote and not local:
-        from gpuplan.planfile.sources.remote import overlay_faults
+        from gpuplan.planfile.sources.repositories import overlay_faults
 
         yield from overlay_faults(plan, name, model)
 
 
-def _remote(container: Container) -> bool:
+def _remote(container: ContainerSection) -> bool:
     return container.triton is not None and is_remote(container.triton.repository)
 
 
-def _containers(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+def _containers(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     servers = [container for container, section in plan.containers.items() if section.triton is not None]
     for number, container in enumerate(model.containers):
         where = plan.where("models", name, "containers", number)
@@ -72,7 +71,7 @@ def _containers(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]
             yield Diagnostic("A container is named twice", detail, "Remove one.", where)
 
 
-def _overrides(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+def _overrides(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     for container in model.overrides:
         if container not in model.containers:
             detail = f"The model {name} has overrides for {container}, and it is not on that container."
@@ -82,7 +81,7 @@ def _overrides(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
             )
 
 
-def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+def _dependencies(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     for number, other in enumerate(model.depends_on):
         where = plan.where("models", name, "depends_on", number)
         if other not in plan.models:
@@ -95,7 +94,7 @@ def _dependencies(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnosti
             yield Diagnostic("A model is not where it is called", detail, f"Add {other} there.", where)
 
 
-def _silences(plan: PlanFile, name: str, model: Model) -> Iterator[Diagnostic]:
+def _silences(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     from gpuplan.triton.lint import CHECKS, known_check
 
     for number, each in enumerate(model.ignore_checks):

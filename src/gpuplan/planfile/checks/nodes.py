@@ -1,4 +1,4 @@
-"""Checks of a plan file against the inventory: whether patterns mean nodes, and what stands on each of them."""
+"""Checks of a plan file against the inventory: patterns that match no node, and conflicts on one node."""
 
 from __future__ import annotations
 
@@ -6,13 +6,113 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpuplan.planfile.checks.conflicts import conflicts
-from gpuplan.planfile.checks.reference import nearest
-from gpuplan.planfile.expand import matches
-from gpuplan.planfile.schema import Container, PlanFile
-from gpuplan.planfile.select import gpu_parts, on_node, patterns_of
+from gpuplan.planfile.checks.references import nearest
+from gpuplan.planfile.expand import PlacedContainer, containers_on, gpu_parts, matching_slices, on_node, patterns_of
+from gpuplan.planfile.schema import ContainerSection, PlanFile
+from gpuplan.resources.container.fields.networking import ServerPorts
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.inventory import Host, Inventory
+
+HostPort = tuple[str, int, str]
+"""Address ("" = all), port, protocol."""
+_FORM = re.compile(
+    r"^(?:(?P<address>\[[0-9A-Fa-f:.]+\]|[\d.]+):)?(?P<first>\d{1,5})(?:-(?P<last>\d{1,5}))?:\d+(?:-\d+)?(?:/(?P<kind>\w+))?$"
+)
+_WIDEST = 4096
+"""Ports of one range that are compared."""
+
+
+def conflicts(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
+    """The conflicts on one node."""
+    yield from _selectors(plan, host)
+    placed = containers_on(plan, host)
+    yield from _names(plan, placed)
+    yield from _ports(plan, placed)
+
+
+def _selectors(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
+    here = {name: gpu for name, gpu in plan.gpus.items() if on_node(gpu.nodes, host)}
+    first: dict[tuple[str, object], str] = {}
+    for name, gpu in here.items():
+        stated = (("all", True),) if gpu.select == "all" else tuple(gpu.select.model_dump(exclude_none=True).items())
+        for selector in stated:
+            other = first.setdefault(selector, name)
+            if other != name:
+                shown = "all" if gpu.select == "all" else f"{selector[0]} {selector[1]}"
+                detail = f"{other} and {name} both select {shown} on the same nodes ({host.name})."
+                where = plan.where("gpus", name, "select")
+                yield Diagnostic("Two names for one GPU", detail, "Give each GPU one name.", where)
+    everything = first.get(("all", True))
+    for name, gpu in here.items():
+        if everything and gpu.select != "all":
+            detail = f"{everything} selects all GPUs of the nodes of {name} ({host.name})."
+            where = plan.where("gpus", name, "select")
+            yield Diagnostic("Two names for one GPU", detail, "Select all, or each GPU by itself.", where)
+
+
+def _names(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diagnostic]:
+    seen: dict[str, PlacedContainer] = {}
+    for each in placed:
+        other = seen.setdefault(each.name, each)
+        if other is not each:
+            detail = f"{_origin(other)} and {_origin(each)} both give a container {each.name}."
+            yield Diagnostic("Two containers have one name", detail, "Rename one of them.", plan.where(*each.path))
+
+
+def _origin(placed: PlacedContainer) -> str:
+    return ".".join(str(part) for part in placed.path)
+
+
+def _ports(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diagnostic]:
+    taken: dict[tuple[int, str], list[tuple[str, PlacedContainer]]] = {}
+    told: set[tuple[object, object]] = set()
+    for each in placed:
+        for address, port, kind in host_ports(each):
+            if port > 65535:
+                detail = f"{each.name} would publish port {port}, which does not exist."
+                where = plan.where(*each.path, "ports")
+                yield Diagnostic("A port does not exist", detail, "Begin lower, or make the step smaller.", where)
+            holders = taken.setdefault((port, kind), [])
+            for other in [holder for other_address, holder in holders if _meet(address, other_address)]:
+                if (other.path, each.path) not in told:
+                    told.add((other.path, each.path))
+                    yield _clash(plan, other, each, f"{port}/{kind}")
+            holders.append((address, each))
+
+
+def _meet(one: str, other: str) -> bool:
+    return not one or not other or one == other
+
+
+_STEP = "Add step: 10 to the ports, so that each container has its own."
+_NO_STEP = "Name the container's side alone (80, for any free port of the node), or put them on a network."
+
+
+def _clash(plan: PlanFile, one: PlacedContainer, other: PlacedContainer, port: str) -> Diagnostic:
+    detail, fix = f"{one.name} and {other.name} both publish {port} on the node.", "Give one of them another port."
+    if one.name == other.name:
+        detail = f"{one.name} publishes {port} twice."
+    elif one.path == other.path:
+        stepped = isinstance(other.container.ports, ServerPorts)
+        fix = _STEP if stepped else _NO_STEP
+    return Diagnostic("A host port is taken", detail, fix, plan.where(*other.path, "ports"))
+
+
+def host_ports(placed: PlacedContainer) -> Iterator[HostPort]:
+    """The host ports that a container publishes; forms that are not understood are left to the container room."""
+    ports = placed.container.ports
+    if isinstance(ports, ServerPorts):
+        yield from (("", port, "tcp") for port in (ports.http, ports.grpc, ports.metrics) if port is not None)
+        return
+    for form in ports:
+        match = _FORM.match(str(form))
+        if match is None or int(match["last"] or 0) - int(match["first"]) > _WIDEST:
+            continue
+        address = (match["address"] or "").strip("[]")
+        address = "" if address in ("0.0.0.0", "::") else address  # noqa: S104  what the plan file says, not a socket
+        first, last = int(match["first"]), int(match["last"] or match["first"])
+        yield from ((address, port, (match["kind"] or "tcp").lower()) for port in range(first, min(last, 65536) + 1))
+
 
 _SHOWN = 3
 _NUMBER = re.compile(r"^([^/\[]+)\[\d+\]")
@@ -75,8 +175,8 @@ def _references(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
         yield from _each(plan, host, name, container)
 
 
-def _each(plan: PlanFile, host: Host, name: str, container: Container) -> Iterator[Diagnostic]:
-    if container.each is not None and not matches(plan, host, container.each):
+def _each(plan: PlanFile, host: Host, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
+    if container.each is not None and not matching_slices(plan, host, container.each):
         detail = f"{container.each!r} of {name} matches no slice on some of its nodes ({host.name})."
         where = plan.where("containers", name, "each")
         yield Diagnostic("An each matches nothing", detail, "Cut a GPU of these nodes so, or name other nodes.", where)

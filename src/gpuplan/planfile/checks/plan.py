@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 from gpuplan.nvidia.mig_names import parse_profile
-from gpuplan.planfile.checks.conflicts import conflicts
 from gpuplan.planfile.checks.containers import check_container
 from gpuplan.planfile.checks.models import check_models
+from gpuplan.planfile.checks.nodes import conflicts
+from gpuplan.planfile.expand import patterns_of, slices_of
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.planfile.select import patterns_of, slices_of
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
 

@@ -4,7 +4,7 @@ Two rooms want them, one for the files to bring and one for the content to find 
 another, they are read here.
 """
 
-from gpuplan.planfile.sources.remote import Served, served_on
-from gpuplan.planfile.sources.source import File, Source, silenced, sources_on
+from gpuplan.planfile.sources.repositories import RemoteModel, remote_models_on
+from gpuplan.planfile.sources.source import ModelSource, SourceFile, silenced_count, sources_on
 
-__all__ = ["File", "Served", "Source", "served_on", "silenced", "sources_on"]
+__all__ = ["ModelSource", "RemoteModel", "SourceFile", "remote_models_on", "silenced_count", "sources_on"]

@@ -23,7 +23,7 @@ _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
 @dataclass(frozen=True)
-class Held:
+class ArchivedImage:
     """One image of an archive."""
 
     tags: tuple[str, ...]
@@ -35,7 +35,7 @@ class Held:
     """``linux/amd64``; empty where it does not say."""
 
 
-def look_into(plan_file: str, archive: str) -> tuple[Held, ...]:
+def read_archive(plan_file: str, archive: str) -> tuple[ArchivedImage, ...]:
     """The images that an archive's manifest.json names (Docker image specification v1.2).
 
     A file is opened again only when its size or the times of its last change differ.
@@ -53,7 +53,7 @@ def look_into(plan_file: str, archive: str) -> tuple[Held, ...]:
 
 
 @lru_cache(maxsize=64)
-def _held(path: str, state: tuple[int, int, int, int]) -> tuple[Held, ...] | str:
+def _held(path: str, state: tuple[int, int, int, int]) -> tuple[ArchivedImage, ...] | str:
     """The images in an archive, or why it cannot be used. The state of the file is there for the cache alone."""
     del state
     with Path(path).open("rb") as file:
@@ -94,7 +94,7 @@ def _documents(path: str) -> Mapping[str, bytes]:
     return found
 
 
-def _images(documents: Mapping[str, bytes]) -> Iterator[Held]:
+def _images(documents: Mapping[str, bytes]) -> Iterator[ArchivedImage]:
     index = json.loads(documents.get("index.json", b"{}")).get("manifests") or ()
     images = json.loads(documents["manifest.json"])
     for image in images:
@@ -105,7 +105,7 @@ def _images(documents: Mapping[str, bytes]) -> Iterator[Held]:
         own = [entry for entry in index if len(images) == 1 or _names(entry) & set(tags)]
         parts = [said.get("os") or "linux", said.get("architecture"), said.get("variant")]
         platform = "/".join(str(part) for part in parts if part) if said.get("architecture") else ""
-        yield Held(tags, (digest,), tuple(str(entry["digest"]) for entry in own), platform)
+        yield ArchivedImage(tags, (digest,), tuple(str(entry["digest"]) for entry in own), platform)
 
 
 def _names(entry: Mapping[str, Mapping[str, str]]) -> set[str]:

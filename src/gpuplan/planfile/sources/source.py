@@ -1,30 +1,106 @@
-"""Reads the source directories of the models of one container: what each becomes on the node."""
+"""Reads and lints the source directories of the models of one container."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.planfile.expand import Placed, containers_on, models_on
-from gpuplan.planfile.schema import Model, PlanFile
-from gpuplan.planfile.sources.hashes import sha256_of
-from gpuplan.planfile.sources.reader import Draft, Reader, unreadable
-from gpuplan.planfile.sources.remote import credential_warnings
-from gpuplan.planfile.sources.render import Layer, marked, with_layers
-from gpuplan.planfile.sources.scan import CONFIG, Scan
-from gpuplan.planfile.sources.server import server_of
-from gpuplan.triton.lint import LintedRepository, LintResult, SilencedCheck, lint, missing_config
+from gpuplan.nvidia.boards import find_board
+from gpuplan.planfile.expand import PlacedContainer, containers_on, models_on, patterns_of
+from gpuplan.planfile.schema import ContainerSection, ModelSection, PlanFile, TritonSection
+from gpuplan.planfile.sources.config import ConfigLayer, marked, with_layers
+from gpuplan.planfile.sources.files import CONFIG, SourceScan, sha256_of
+from gpuplan.planfile.sources.read import ModelDraft, ModelReader, unreadable
+from gpuplan.planfile.sources.repositories import credential_warnings
+from gpuplan.triton.lint import (
+    LintedRepository,
+    LintResult,
+    SilencedCheck,
+    TargetServer,
+    VisibleGpu,
+    lint,
+    missing_config,
+)
+from gpuplan.triton.releases import cache_flag, flags, release_of
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.inventory import Host
 from gpuplan.types.value import JsonObject
 
+ENGINE_DEFAULT = 64 << 20
+"""Bytes of /dev/shm that Docker gives a container that states none."""
+_NUMBER = "["
+
+
+def server_of(plan: PlanFile, placed: PlacedContainer) -> TargetServer:
+    """What is known of one model server before any node is asked."""
+    container = placed.container
+    release = release_of(container.image or "")
+    return TargetServer(
+        name=placed.name,
+        release=release.name if release else "",
+        image=container.image or "",
+        gpus=_gpus(plan, container),
+        shm_size=_shared_memory(container),
+        flags=_flags(container.triton or TritonSection(), container.image or ""),
+        flags_are_checked=True,
+        completion_is_stated=container.triton is not None and container.triton.auto_complete is not None,
+        where=lambda *path: plan.where(*placed.path, *path),
+    )
+
+
+def _gpus(plan: PlanFile, container: ContainerSection) -> tuple[VisibleGpu, ...] | None:
+    """The GPUs and slices in the order in which they are stated; None where `select: all` leaves their number open."""
+    if any(_numbered_by_all(plan, reference) for reference in container.gpus):
+        return None
+    return tuple(VisibleGpu(reference, _capability(plan, reference)) for reference in container.gpus)
+
+
+def _numbered_by_all(plan: PlanFile, reference: str) -> bool:
+    gpu = plan.gpus.get(reference.partition("/")[0])
+    return gpu is not None and gpu.select == "all"
+
+
+def _capability(plan: PlanFile, reference: str) -> str:
+    """The compute capability, where the plan file selects the GPU by a product name that the catalog has."""
+    gpu = plan.gpus.get(reference.partition("/")[0].partition(_NUMBER)[0])
+    if gpu is None or gpu.select == "all" or gpu.select.model is None:
+        return ""
+    board = find_board(gpu.select.model)
+    return board.compute_capability if board else ""
+
+
+def _shared_memory(container: ContainerSection) -> int | None:
+    if container.ipc not in (None, "private", "shareable"):
+        return None
+    return ENGINE_DEFAULT if container.shm_size is None else container.shm_size
+
+
+def _flags(triton: TritonSection, image: str) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for stated, value in triton.flags.items():
+        name, words = stated.removeprefix("--"), tuple(_words(value))
+        switched_off = name in flags() and flags()[name].takes == "none" and words == ("false",)
+        if not switched_off:
+            found[name] = words
+    if triton.auto_complete is False:
+        found.setdefault("disable-auto-complete-config", ("true",))
+    if triton.cache is not None:
+        name, _, size = cache_flag(triton.cache, release_of(image)).removeprefix("--").partition("=")
+        found.setdefault(name, (size,))
+    return found
+
+
+def _words(value: object) -> Iterator[str]:
+    for each in value if isinstance(value, tuple) else (value,):
+        yield str(each).lower() if isinstance(each, bool) else str(each)
+
 
 @dataclass(frozen=True)
-class File:
+class SourceFile:
     """One file of a model on the node: its content comes from a file beside the plan file, or is a text of ours.
 
     An empty directory, which is how an ensemble's version looks, is a file without content: its path ends with a slash.
@@ -44,13 +120,13 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """One model as one container will have it."""
 
     model: str
     content: str
     """Digest of its files and its config."""
-    files: Mapping[str, File]
+    files: Mapping[str, SourceFile]
     versions: tuple[int, ...]
     """The versions that Triton will serve."""
     parts: tuple[str, ...]
@@ -67,12 +143,12 @@ class Source:
 class _Told:
     """What was read for one container."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[ModelSource, ...]
     faults: tuple[Diagnostic, ...]
     silenced: int
 
 
-def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[Source, ...], tuple[Diagnostic, ...]]:
+def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[ModelSource, ...], tuple[Diagnostic, ...]]:
     """The models of one container of this host, and all that the checks say; a model with an error is left out.
 
     A source is read once for each plan file that was loaded: all nodes of one run get the same files.
@@ -87,12 +163,12 @@ def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[Source
     return known[key].sources, known[key].faults
 
 
-def silenced(plan: PlanFile) -> int:
+def silenced_count(plan: PlanFile) -> int:
     """How many findings the plan file's `ignore_checks` held back, as far as its sources were read."""
     return sum(told.silenced for told in _read_before(plan).values())
 
 
-Models = tuple[tuple[str, Model], ...]
+Models = tuple[tuple[str, ModelSection], ...]
 """The models of one container, as the plan file states them."""
 _Key = tuple[str, str, tuple[str, ...]]
 """A container's name in the plan file, its own on the node, and its GPUs."""
@@ -111,7 +187,7 @@ def _read_before(plan: PlanFile) -> dict[_Key, _Told]:
 class _Judged:
     """The models of one container that could be read, and what was found."""
 
-    drafts: Mapping[str, Draft]
+    drafts: Mapping[str, ModelDraft]
     unread: tuple[Diagnostic, ...]
     verdict: LintResult
 
@@ -120,21 +196,21 @@ class _Judged:
         return (*self.drafts[name].faults, *self.verdict.models.get(name, ()))
 
 
-def judged(plan: PlanFile, host: Host, home: Placed) -> tuple[tuple[Diagnostic, ...], int]:
+def lint_models_on(plan: PlanFile, host: Host, home: PlacedContainer) -> tuple[tuple[Diagnostic, ...], int]:
     """All that the checks say of the models of one container, and how much was silenced; no file is hashed."""
     found = _judge(plan, home, models_on(plan, host, home.name))
     said = (each for name in found.drafts for each in found.of(name))
     return (*found.unread, *said, *found.verdict.server), found.verdict.silenced
 
 
-def _judge(plan: PlanFile, home: Placed, stated: Models) -> _Judged:
+def _judge(plan: PlanFile, home: PlacedContainer, stated: Models) -> _Judged:
     """Of models without a source nothing is seen from here."""
     models = tuple((name, model) for name, model in stated if model.source is not None)
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, ModelDraft] = {}
     faults: list[Diagnostic] = [*credential_warnings(plan, home)]
     for name, model in models:
         try:
-            drafts[name] = Reader(plan, name, model, home).read()
+            drafts[name] = ModelReader(plan, name, model, home).read()
         except Problem as problem:
             faults.extend(problem.diagnostics)
     subjects = {name: draft.subject for name, draft in drafts.items()}
@@ -143,9 +219,9 @@ def _judge(plan: PlanFile, home: Placed, stated: Models) -> _Judged:
     return _Judged(drafts, tuple(faults), verdict)
 
 
-def _read(plan: PlanFile, home: Placed, models: Models) -> _Told:
+def _read(plan: PlanFile, home: PlacedContainer, models: Models) -> _Told:
     found = _judge(plan, home, models)
-    sources: list[Source] = []
+    sources: list[ModelSource] = []
     faults = [*found.unread]
     for name, draft in found.drafts.items():
         told = [*found.of(name)]
@@ -166,14 +242,14 @@ def _silences(plan: PlanFile, models: Models) -> list[SilencedCheck]:
     ]
 
 
-def _source(plan: PlanFile, draft: Draft) -> Source:
+def _source(plan: PlanFile, draft: ModelDraft) -> ModelSource:
     here = Location("")
-    named = with_layers(draft.config, [Layer({"name": draft.subject.name}, lambda *_: here)])
+    named = with_layers(draft.config, [ConfigLayer({"name": draft.subject.name}, lambda *_: here)])
     files = _files(plan, draft.scan)
     content, rendered = marked(named, {path: file.sha256 for path, file in files.items()})
     files[CONFIG] = _of_text(rendered)
     subject = draft.subject
-    return Source(
+    return ModelSource(
         subject.name,
         content,
         dict(sorted(files.items())),
@@ -185,9 +261,9 @@ def _source(plan: PlanFile, draft: Draft) -> Source:
     )
 
 
-def _files(plan: PlanFile, found: Scan) -> dict[str, File]:
+def _files(plan: PlanFile, found: SourceScan) -> dict[str, SourceFile]:
     base = Path(plan.path).parent
-    files: dict[str, File] = {}
+    files: dict[str, SourceFile] = {}
     for path, source in found.files.items():
         if path == CONFIG:
             continue
@@ -195,13 +271,35 @@ def _files(plan: PlanFile, found: Scan) -> dict[str, File]:
             sha256, size = sha256_of(source)
         except OSError as fault:
             raise Problem(unreadable(source, fault.strerror or str(fault))) from None
-        files[path] = File(sha256, size, Path(os.path.relpath(source, base)).as_posix())
+        files[path] = SourceFile(sha256, size, Path(os.path.relpath(source, base)).as_posix())
     for version in found.versions:
         if not found.below(str(version)):
-            files[f"{version}/"] = File("", 0)
+            files[f"{version}/"] = SourceFile("", 0)
     return files
 
 
-def _of_text(text: str) -> File:
+def _of_text(text: str) -> SourceFile:
     raw = text.encode("utf-8")
-    return File(hashlib.sha256(raw).hexdigest(), len(raw), text=text)
+    return SourceFile(hashlib.sha256(raw).hexdigest(), len(raw), text=text)
+
+
+def lint_models(plan: PlanFile) -> tuple[tuple[Diagnostic, ...], int]:
+    """What the checks say of every model on every server, each thing once, and how much was silenced.
+
+    A pattern stands for a node of that name. A server whose GPUs or `each` need the groups of an inventory is left out.
+    """
+    found: dict[Diagnostic, None] = {}
+    silenced: dict[tuple[str, str], int] = {}
+    for host, placed in servers_without_inventory(plan):
+        told, held = lint_models_on(plan, host, placed)
+        found.update(dict.fromkeys(told))
+        silenced[str(placed.path[1]), placed.name] = held
+    return tuple(found), sum(silenced.values())
+
+
+def servers_without_inventory(plan: PlanFile) -> Iterator[tuple[Host, PlacedContainer]]:
+    """Every model server, on the nodes made up."""
+    stated = [container.nodes for container in plan.containers.values() if container.triton is not None]
+    for pattern in dict.fromkeys(pattern for nodes in stated for pattern in patterns_of(nodes)):
+        host = Host(pattern)
+        yield from ((host, placed) for placed in containers_on(plan, host) if placed.container.triton is not None)

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuplan.planfile.expand import Placed, containers_on
-from gpuplan.planfile.repositories import is_remote, starts_itself
-from gpuplan.planfile.schema import Container, PlanFile, Triton
+from gpuplan.planfile.expand import PlacedContainer, containers_on
+from gpuplan.planfile.schema import ContainerSection, PlanFile, TritonSection
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import is_remote, starts_itself
 from gpuplan.resources.container.fields.conversion import read_fields
 from gpuplan.resources.container.fields.field import Reading
 from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.fields.networking import clashes, host_ports
-from gpuplan.resources.container.images import archived_image, image_of
+from gpuplan.resources.container.images import archived_image, stated_image
 from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
 from gpuplan.resources.container.server import (
     FlagIssue,
@@ -54,11 +54,11 @@ class _Stated:
 
     plan: PlanFile
     host: Host
-    placed: Placed
+    placed: PlacedContainer
     problems: list[Diagnostic] = field(default_factory=list)
 
     @property
-    def container(self) -> Container:
+    def container(self) -> ContainerSection:
         return self.placed.container
 
     def report(self, key: str, summary: str, detail: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
@@ -80,7 +80,7 @@ def _desired(stated: _Stated) -> Iterator[Desired]:
 
 def _spec(stated: _Stated) -> ContainerSpec:
     container = stated.container
-    image = image_of(container, stated.plan.path, stated.report)
+    image = stated_image(container, stated.plan.path, stated.report)
     completion = _completion(stated)
     _check(stated)
     fields = dict(read_fields(Reading(container, stated.report)))
@@ -155,7 +155,7 @@ def _of_model_server(
     return {"command": command, "entrypoint": None, "volumes": {**fields.get("volumes", {}), **given}}
 
 
-def _command(stated: _Stated, triton: Triton, image: str, completion: bool | None) -> tuple[str, ...]:
+def _command(stated: _Stated, triton: TritonSection, image: str, completion: bool | None) -> tuple[str, ...]:
     for key in ("command", "entrypoint"):
         if getattr(stated.container, key) is not None:
             detail = f"gpuplan renders the command of a container with triton; it cannot have its own {key}."

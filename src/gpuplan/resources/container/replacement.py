@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuplan.planfile.expand import Placed, models_on
-from gpuplan.planfile.schema import Container, PlanFile
+from gpuplan.planfile.expand import PlacedContainer, models_on
+from gpuplan.planfile.schema import ContainerSection, PlanFile
 from gpuplan.resources.container.fields.networking import ServerPorts, host_ports, ports_of
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.diagnostic import Severity
@@ -16,7 +16,7 @@ TIMEOUT = 60.0
 """Seconds for a container to get ready, where the plan file does not say; those that its models need not counted."""
 EXIT_TIMEOUT = 30
 """Seconds that a Triton waits for requests in flight when it is told to stop (--exit-timeout-secs)."""
-MARGIN = 5
+KILL_MARGIN = 5
 """Seconds between the end of that wait and the engine's kill."""
 _EXIT_FLAG = "exit-timeout-secs"
 _START_FIRST = "It cannot start before the old one stops"
@@ -34,7 +34,7 @@ class SettingIssue:
     severity: Severity = Severity.ERROR
 
 
-def readiness_of(plan: PlanFile, host: Host, placed: Placed) -> Readiness:
+def readiness_of(plan: PlanFile, host: Host, placed: PlacedContainer) -> Readiness:
     """When a container counts as ready.
 
     A Triton answers nobody before the models that it starts with are loaded, so that it has their time as well.
@@ -67,15 +67,15 @@ def stop_timeout(spec: ContainerSpec) -> int | None:
         return spec.stop_timeout
     flag = f"--{_EXIT_FLAG}="
     told = [word.removeprefix(flag) for word in spec.command or () if word.startswith(flag)]
-    return (int(told[-1]) if told and told[-1].isdecimal() else EXIT_TIMEOUT) + MARGIN
+    return (int(told[-1]) if told and told[-1].isdecimal() else EXIT_TIMEOUT) + KILL_MARGIN
 
 
-def drain_seconds(stated: Container) -> float:
+def drain_seconds(stated: ContainerSection) -> float:
     """Seconds in which requests in flight may end."""
     return ContainerSpec.drain if stated.drain is None else stated.drain
 
 
-def replacement_issues(plan: PlanFile, placed: Placed) -> Iterator[SettingIssue]:
+def replacement_issues(plan: PlanFile, placed: PlacedContainer) -> Iterator[SettingIssue]:
     """Everything that speaks against what is stated."""
     stated = placed.container
     yield from _probes(stated)
@@ -86,7 +86,7 @@ def replacement_issues(plan: PlanFile, placed: Placed) -> Iterator[SettingIssue]
         yield from _found_too_early(placed)
 
 
-def _probes(stated: Container) -> Iterator[SettingIssue]:
+def _probes(stated: ContainerSection) -> Iterator[SettingIssue]:
     ready = stated.ready
     probes = {"http": ready.http, "tcp": ready.tcp, "exec": ready.exec, "healthcheck": ready.healthcheck}
     told = [name for name, value in probes.items() if value]
@@ -98,7 +98,7 @@ def _probes(stated: Container) -> Iterator[SettingIssue]:
         yield SettingIssue(f"ready.{told[0]}", "A readiness probe of a model server", detail, f"Remove {told[0]}:.")
 
 
-def _deadlines(stated: Container) -> Iterator[SettingIssue]:
+def _deadlines(stated: ContainerSection) -> Iterator[SettingIssue]:
     ready = stated.ready
     if stated.triton is None and ready.interval >= (least := TIMEOUT if ready.timeout is None else ready.timeout) > 0:
         detail = f"The next look is after {ready.interval:g} s, and it has {least:g} s to be ready."
@@ -117,7 +117,7 @@ def _deadlines(stated: Container) -> Iterator[SettingIssue]:
         yield SettingIssue("ready.boot", "Booting may take longer than getting ready", detail, "Raise timeout:.")
 
 
-def _stopping(stated: Container) -> Iterator[SettingIssue]:
+def _stopping(stated: ContainerSection) -> Iterator[SettingIssue]:
     if stated.triton is None or stated.stop_timeout is None:
         return
     least = _exit_timeout(stated)
@@ -126,13 +126,13 @@ def _stopping(stated: Container) -> Iterator[SettingIssue]:
             f"When it is told to stop, the server waits up to {least} s for requests in flight (--{_EXIT_FLAG}), "
             f"and after {stated.stop_timeout:g} s the engine kills it with them."
         )
-        fix = f"State stop_timeout: {least + MARGIN}s, or a lower {_EXIT_FLAG} under triton.flags."
+        fix = f"State stop_timeout: {least + KILL_MARGIN}s, or a lower {_EXIT_FLAG} under triton.flags."
         yield SettingIssue(
             "stop_timeout", "A model server is killed before it has finished", detail, fix, Severity.WARNING
         )
 
 
-def _start_first(plan: PlanFile, stated: Container) -> Iterator[SettingIssue]:
+def _start_first(plan: PlanFile, stated: ContainerSection) -> Iterator[SettingIssue]:
     if ports := _fixed_ports(stated):
         held = f"port{'s' * (len(ports) > 1)} {', '.join(ports)}"
         detail = f"The old one holds {held} of the node as long as it runs, and two cannot publish the same."
@@ -153,7 +153,7 @@ def _start_first(plan: PlanFile, stated: Container) -> Iterator[SettingIssue]:
             yield SettingIssue("update", _START_FIRST, detail, fix)
 
 
-def _found_too_early(placed: Placed) -> Iterator[SettingIssue]:
+def _found_too_early(placed: PlacedContainer) -> Iterator[SettingIssue]:
     """An engine lets a host name lead to its container on every network, from the start (moby, updateNetworkConfig)."""
     stated, aliases = placed.container, set[str]()
     if isinstance(stated.networks, Mapping):
@@ -167,7 +167,7 @@ def _found_too_early(placed: Placed) -> Iterator[SettingIssue]:
         yield SettingIssue("hostname", _START_FIRST, detail, "Leave hostname: out, or give it another one.")
 
 
-def _fixed_ports(stated: Container) -> tuple[str, ...]:
+def _fixed_ports(stated: ContainerSection) -> tuple[str, ...]:
     if isinstance(stated.ports, ServerPorts):
         named = (stated.ports.http, stated.ports.grpc, stated.ports.metrics)
         return tuple(str(port) for port in named if port is not None)
@@ -177,7 +177,7 @@ def _fixed_ports(stated: Container) -> tuple[str, ...]:
         return ()  # told where the ports are read
 
 
-def _exit_timeout(stated: Container) -> int:
+def _exit_timeout(stated: ContainerSection) -> int:
     flags = {} if stated.triton is None else stated.triton.flags
     told = next((value for name, value in flags.items() if name.removeprefix("--") == _EXIT_FLAG), EXIT_TIMEOUT)
     return int(str(told)) if str(told).isdecimal() else EXIT_TIMEOUT

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuplan.planfile.repositories import canonical, is_remote, on_node
-from gpuplan.planfile.schema import Triton
+from gpuplan.planfile.schema import TritonSection
+from gpuplan.planfile.sources.repositories import canonical, is_remote, on_node
 from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.replacement import SettingIssue
 from gpuplan.resources.container.spec import THEIRS, TRITON_PORT
@@ -169,7 +169,7 @@ def _rendered(flag: str, value: Value) -> Iterator[str]:
 _WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
 
 
-def own_command_issues(triton: Triton, words: Sequence[str] | None) -> Iterator[SettingIssue]:
+def own_command_issues(triton: TritonSection, words: Sequence[str] | None) -> Iterator[SettingIssue]:
     """What is wrong with such a section; `words` are the command, None where the image has it."""
     for key in sorted(triton.model_fields_set.intersection(_WITHOUT_EFFECT)):
         detail = f"{key} is stated, and with repository: own the container's own command starts the server."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpuplan.nvidia.mig_names import parse_profile
-from gpuplan.planfile.select import on_node, slices_of
+from gpuplan.planfile.expand import on_node, slices_of
 from gpuplan.resources.gpu.observed import SettingValue
 from gpuplan.resources.gpu.settings import SETTINGS
 from gpuplan.resources.typed import decode, encode
@@ -17,7 +17,7 @@ from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject
 
 if TYPE_CHECKING:
-    from gpuplan.planfile.schema import Gpu, PlanFile, Select
+    from gpuplan.planfile.schema import GpuSection, PlanFile, SelectSection
     from gpuplan.types.inventory import Host
 
 
@@ -96,13 +96,13 @@ def spec(plan: PlanFile, host: Host) -> tuple[Sequence[Desired], Sequence[Diagno
     return desired, diagnostics
 
 
-def _gpu_spec(gpu: Gpu) -> GpuSpec:
+def _gpu_spec(gpu: GpuSection) -> GpuSpec:
     values = {setting.name: getattr(gpu, setting.key) for setting in SETTINGS}
     stated = {name: value for name, value in values.items() if value is not None}
     return GpuSpec(_selector(gpu.select), _mig_spec(gpu), stated, gpu.stop_services)
 
 
-def _selector(select: Select | Literal["all"]) -> GpuSelector:
+def _selector(select: SelectSection | Literal["all"]) -> GpuSelector:
     """The one selector that the schema lets through."""
     if isinstance(select, str):
         return GpuSelector("all")
@@ -110,7 +110,7 @@ def _selector(select: Select | Literal["all"]) -> GpuSelector:
     return next(GpuSelector(key, value) for key in keys if (value := getattr(select, key)) is not None)
 
 
-def _mig_spec(gpu: Gpu) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
+def _mig_spec(gpu: GpuSection) -> Literal["disabled"] | tuple[SliceSpec, ...] | None:
     if gpu.mig is None or gpu.mig == "disabled":
         return gpu.mig
     return tuple(
@@ -123,7 +123,7 @@ def _compute_sizes(compute: Sequence[str]) -> tuple[int, ...]:
     return tuple(int(size.rstrip("c")) for size in compute)
 
 
-def _check_mig(name: str, gpu: Gpu, plan: PlanFile) -> Iterator[Diagnostic]:
+def _check_mig(name: str, gpu: GpuSection, plan: PlanFile) -> Iterator[Diagnostic]:
     if isinstance(gpu.mig, Mapping) and not gpu.mig:
         yield Diagnostic(
             "MIG without slices",

@@ -8,12 +8,11 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.planfile.checks.files import wrong_path
-from gpuplan.planfile.expand import Placed, containers_on, models_on
+from gpuplan.planfile.checks.references import path_problem
+from gpuplan.planfile.expand import PlacedContainer, containers_on, models_on, slices_of
 from gpuplan.planfile.schema import PlanFile
-from gpuplan.planfile.select import slices_of
-from gpuplan.planfile.sources import Served, Source, served_on, sources_on
-from gpuplan.planfile.sources.configs import smoked_on
+from gpuplan.planfile.sources import ModelSource, RemoteModel, remote_models_on, sources_on
+from gpuplan.planfile.sources.read import models_with_smoke
 from gpuplan.resources.kind import Told
 from gpuplan.resources.model.smoke.request import build_request
 from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, SmokeSpec, has_grpc, read_limited, smoke_of
@@ -44,31 +43,33 @@ def desired_models(plan: PlanFile, host: Host) -> Told:
         needs = _model_needs(plan, host, placed.name, sources)
         issues.extend(_cycle(plan, needs))
         issues.extend(smoke_issues(plan, host, placed))
-        models: Sequence[Source | Served] = (*sources, *served_on(plan, host, placed.name))
+        models: Sequence[ModelSource | RemoteModel] = (*sources, *remote_models_on(plan, host, placed.name))
         desired.extend(_desired(plan, host, placed, model, needs[model.model]) for model in models)
     return desired, issues
 
 
-def smoke_issues(plan: PlanFile, host: Host, placed: Placed) -> Iterator[Diagnostic]:
+def smoke_issues(plan: PlanFile, host: Host, placed: PlacedContainer) -> Iterator[Diagnostic]:
     """Everything in `smoke` sections that does not fit the models of one container, or the container."""
-    for name, subject in smoked_on(plan, host, placed).items():
+    for name, subject in models_with_smoke(plan, host, placed).items():
         spec = smoke_of(plan.models[name])
         if spec is not None:
             for issue in _smoke_issues(plan, placed, name, spec, subject):
                 yield issue.diagnostic(plan.where("models", name, "smoke", *issue.path))
 
 
-def _desired(plan: PlanFile, host: Host, placed: Placed, source: Source | Served, parts: Sequence[str]) -> Desired:
+def _desired(
+    plan: PlanFile, host: Host, placed: PlacedContainer, source: ModelSource | RemoteModel, parts: Sequence[str]
+) -> Desired:
     container, model = placed.name, plan.models[source.model]
-    external = isinstance(source, Served)
+    external = isinstance(source, RemoteModel)
     spec = ModelSpec(
         container=container,
         model=source.model,
         content=source.content,
         versions=source.versions,
         load_timeout=model.load_timeout,
-        repository=source.place if isinstance(source, Served) else "",
-        overrides=source.overlay if isinstance(source, Served) else (),
+        repository=source.place if isinstance(source, RemoteModel) else "",
+        overrides=source.overlay if isinstance(source, RemoteModel) else (),
         budget=_budget(plan, placed, source),
         max_parallel=_max_parallel(placed),
     )
@@ -84,21 +85,23 @@ def _desired(plan: PlanFile, host: Host, placed: Placed, source: Source | Served
     )
 
 
-def _max_parallel(placed: Placed) -> int:
+def _max_parallel(placed: PlacedContainer) -> int:
     """How many loads a server with few HTTP threads takes: each occupies one, and one must stay free for reads."""
     stated = str(placed.container.triton.flags.get(HTTP_THREADS, "")) if placed.container.triton else ""
     return max(1, int(stated) - 1) if stated.isdecimal() else 0
 
 
-def _budget(plan: PlanFile, placed: Placed, source: Source | Served) -> MemoryBudget | None:
+def _budget(plan: PlanFile, placed: PlacedContainer, source: ModelSource | RemoteModel) -> MemoryBudget | None:
     memory, triton = plan.models[source.model].memory, placed.container.triton
     if memory is None or triton is None:
         return None
     sizes = {name: size for name in placed.container.gpus if (size := _slice_size(plan, name)) is not None}
     return MemoryBudget(
         memory=memory,
-        instance_groups=instance_groups(source.config if isinstance(source, Source) else _overridden(source.overlay)),
-        backend=source.backend if isinstance(source, Source) else "",
+        instance_groups=instance_groups(
+            source.config if isinstance(source, ModelSource) else _overridden(source.overlay)
+        ),
+        backend=source.backend if isinstance(source, ModelSource) else "",
         devices=placed.container.gpus,
         slices=sizes,
         overcommit=triton.overcommit,
@@ -122,7 +125,9 @@ def _slice_size(plan: PlanFile, device: str) -> SliceSize | None:
     return SliceSize(profile=stated.profile) if stated.profile is not None else SliceSize(memory=stated.memory or 0)
 
 
-def _model_needs(plan: PlanFile, host: Host, container: str, sources: Sequence[Source]) -> Mapping[str, Sequence[str]]:
+def _model_needs(
+    plan: PlanFile, host: Host, container: str, sources: Sequence[ModelSource]
+) -> Mapping[str, Sequence[str]]:
     """The models that each model is composed of or states that it calls."""
     parts = {source.model: source.parts for source in sources}
     return {
@@ -146,7 +151,7 @@ def _cycle(plan: PlanFile, needs: Mapping[str, Sequence[str]]) -> Iterator[Diagn
 
 
 def _smoke_issues(
-    plan: PlanFile, placed: Placed, name: str, spec: SmokeSpec, subject: LintedModel
+    plan: PlanFile, placed: PlacedContainer, name: str, spec: SmokeSpec, subject: LintedModel
 ) -> Iterator[SmokeIssue]:
     signature = signature_of(subject.config)
     if signature.inputs:  # else the server completes the config, and only it knows the inputs
@@ -168,7 +173,7 @@ def _smoke_issues(
 
 def _read_file(plan: PlanFile, path: str) -> bytes:
     """A file beside the plan file; raises Problem if it cannot be read or is too large."""
-    if wrong := wrong_path(plan, path, "file"):
+    if wrong := path_problem(plan, path, "file"):
         raise Problem(Diagnostic("Cannot read a file of the smoke section", *wrong))
     try:
         with (Path(plan.path).parent / path).open("rb") as file:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuplan.planfile.repositories import starts_itself
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.typed import decode
 from gpuplan.types.value import JsonObject, as_list, as_object
 

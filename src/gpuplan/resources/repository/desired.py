@@ -6,9 +6,9 @@ The sources are the operator's files beside the plan file; they are read and has
 from __future__ import annotations
 
 from gpuplan.planfile.expand import containers_on
-from gpuplan.planfile.repositories import starts_itself
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
+from gpuplan.planfile.sources.repositories import starts_itself
 from gpuplan.resources.kind import Told
 from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, RepositorySpec
 from gpuplan.resources.typed import encode
@@ -26,8 +26,8 @@ def desired_repositories(plan: PlanFile, host: Host) -> Told:
         triton = placed.container.triton
         if triton is None or starts_itself(triton.repository):
             continue
-        sources, found = sources_on(plan, host, placed.name)
-        issues.extend(found)
+        sources, source_issues = sources_on(plan, host, placed.name)
+        issues.extend(source_issues)
         models: dict[str, ModelFiles] = {}
         for source in sources:
             files = {path: RepositoryFile(f.sha256, f.size, f.origin, f.text) for path, f in source.files.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gpuplan.planfile.schema import Model
+from gpuplan.planfile.schema import ModelSection
 from gpuplan.resources.model.smoke.request import InferRequest, build_request
 from gpuplan.resources.model.smoke.spec import SmokeSpec, smoke_of
 from gpuplan.resources.model.smoke.tensors import ModelSignature, signature_of
@@ -31,10 +31,12 @@ class Case:
 
     def request(self) -> InferRequest | list[str]:
         """The request, or each issue as `place: detail [fix]`."""
-        made = build_request("m", self.spec, self.signature, self.read)
-        if isinstance(made, InferRequest):
-            return made
-        return [f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in made]
+        request = build_request("m", self.spec, self.signature, self.read)
+        if isinstance(request, InferRequest):
+            return request
+        return [
+            f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in request
+        ]
 
     def read(self, path: str) -> bytes:
         if path not in self.files:
@@ -45,7 +47,7 @@ class Case:
 def load(path: Path) -> Case:
     """Read a case; an unknown key is an error."""
     stated = checked(yaml.safe_load(path.read_text("utf-8")), KEYS)
-    model = Model.model_validate({"source": "m", "containers": ["t"], "smoke": stated.get("smoke", True)})
+    model = ModelSection.model_validate({"source": "m", "containers": ["t"], "smoke": stated.get("smoke", True)})
     asked = smoke_of(model)
     assert asked is not None
     files = {name: bytes.fromhex(content) for name, content in stated.get("files", {}).items()}

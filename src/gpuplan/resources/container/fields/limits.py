@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuplan.planfile.stated import Stated, Whole
+from gpuplan.planfile.scalars import Section, Whole
 from gpuplan.resources.container.fields.field import Field, Parts, Reading, TextMap
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mappings, texts, whole
@@ -33,7 +33,7 @@ _SYSCTL = re.compile(
 _CPUSET = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
 
 
-class Ulimit(Stated):
+class Ulimit(Section):
     """One resource limit of the processes in a container."""
 
     soft: Whole

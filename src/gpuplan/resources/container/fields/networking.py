@@ -12,9 +12,8 @@ from typing import Annotated, Any
 from pydantic import Field as Stating
 from pydantic import StringConstraints
 
-from gpuplan.planfile.stated import Natural, Port, Stated
+from gpuplan.planfile.scalars import Natural, Port, Section
 from gpuplan.resources.container.fields.field import Parts, Reading, Text, TextMap
-from gpuplan.resources.container.fields.process import check_namespace
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts
 from gpuplan.types.value import Json
@@ -28,7 +27,7 @@ _NOT_ATTACHED = ("host", "none")
 _GATEWAY = "host-gateway"
 
 
-class ServerPorts(Stated):
+class ServerPorts(Section):
     """Host ports of a model server; `step` is added for each further container of an `each`."""
 
     http: Port | None = None
@@ -37,7 +36,7 @@ class ServerPorts(Stated):
     step: Natural = 0
 
 
-class Attachment(Stated):
+class Attachment(Section):
     """How a container is on one of its networks."""
 
     aliases: tuple[str, ...] = Stating(default=(), description="further names for it on this network")
@@ -155,8 +154,11 @@ class Hosts(TextMap):
 
 
 def check_network(value: str, reading: Reading) -> None:
-    """Not another container's."""
-    check_namespace(value, (), reading)
+    """Not another container's: it breaks when that one is replaced."""
+    if value.startswith("container:"):
+        detail = f"network: {value} ties it to one container, and breaks when that one is replaced."
+        fix = "Use a named network, or host."
+        reading.problem("Networks of other containers are not supported", detail, fix)
 
 
 def check_servers(value: tuple[str, ...], reading: Reading) -> None:

@@ -1,9 +1,8 @@
 """The table of container fields: one entry for each option of a container that the Docker engine itself understands.
 
-The name of an entry is its key in the plan file, its type the type of its value. The plan file's schema, the desired
-spec, what is read of a node, the bodies of the create and update calls, the comparison, what `discover` writes and the
-list in docs/plan-file.md all follow from the entry. `tests/resources/container/test_fields.py` needs a sample value of
-each.
+The name of an entry is its key in the plan file, its type the type of its value. The plan file's schema, the spec, what
+is read of a node, the bodies of the create and update calls, the comparison, what `discover` writes and the list in
+docs/plan-file.md follow from it. A new entry needs a sample value in tests/resources/container/fields/samples.py.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 from pydantic import Field as Stating
 from pydantic import StringConstraints, create_model
 
-from gpuplan.planfile.stated import Bytes, Natural, Seconds, Stated, Whole
+from gpuplan.planfile.scalars import Bytes, Natural, Seconds, Section, Whole
 from gpuplan.resources.container.fields import limits, mounts, networking, process
 from gpuplan.resources.container.fields.field import Field, Flag, Number, Size, Text, TextMap, Texts, TextSet, Unstated
 from gpuplan.resources.container.fields.field import entry as field
@@ -101,12 +100,12 @@ class ContainerFields:
         stated=Literal["with-every-gpu"] | bool,
     ), False)
     read_only: bool = field(Flag("HostConfig.ReadonlyRootfs", "true: its own file system is read-only", NOTHING), False)
-    ipc: str | None = field(Text(
+    ipc: Literal["none", "private", "shareable", "host"] | None = field(Text(
         "HostConfig.IpcMode", "IPC namespace: `private`, `shareable`, `host` or `none`",
-        empty=("", "private", "shareable"), check=process.check_ipc,
+        empty=("", "private", "shareable"),
     ))
-    pid: str | None = field(Text(
-        "HostConfig.PidMode", "Process namespace: `host`; its own if not stated", NOTHING, check=process.check_pid,
+    pid: Literal["host"] | None = field(Text(
+        "HostConfig.PidMode", "Process namespace: `host`; its own if not stated", NOTHING,
     ))
     userns_mode: Literal["host"] | None = field(Text(
         "HostConfig.UsernsMode", "User namespace: `host`; as the engine is set up if not stated", NOTHING,
@@ -230,7 +229,7 @@ def _engine_options() -> Any:
     """The part of the plan file's schema that states these fields."""
     types = get_type_hints(ContainerFields, include_extras=True)
     stated: dict[str, Any] = {name: _stated(FIELDS[name], types[name]) for name in FIELDS}
-    return create_model("EngineOptions", __base__=Stated, **stated)
+    return create_model("EngineOptions", __base__=Section, **stated)
 
 
 def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
@@ -247,6 +246,6 @@ def _stated(kind: Field, type_of_value: Any) -> tuple[Any, Any]:
 
 
 if TYPE_CHECKING:
-    EngineOptions = Stated
+    EngineOptions = Section
 else:
     EngineOptions = _engine_options()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from gpuplan.planfile.sources.remote import laid_over
+from gpuplan.planfile.sources.repositories import laid_over
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.model.apply.failure import (
     ServerLog,

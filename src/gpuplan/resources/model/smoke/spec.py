@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, BinaryIO, Literal, TypeAlias
 
-from gpuplan.planfile.schema import Content, Expected, Model, Smoke
+from gpuplan.planfile.schema import ExpectedOutput, InputFile, ModelSection, SmokeSection
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.value import Json
 
@@ -36,10 +36,10 @@ class SmokeSpec:
     """The version that is asked; None = all that are served."""
 
 
-def smoke_of(model: Model) -> SmokeSpec | None:
+def smoke_of(model: ModelSection) -> SmokeSpec | None:
     """The smoke test of a model; None if it has none."""
     stated = model.smoke
-    if not isinstance(stated, Smoke):
+    if not isinstance(stated, SmokeSection):
         return SmokeSpec() if stated else None
     return SmokeSpec(
         inputs={name: _to_json(value) for name, value in stated.inputs.items()},
@@ -88,9 +88,9 @@ def memory_of(text: str) -> SharedMemoryKind:
 def _to_json(value: object) -> Json:
     """A value of the plan file as JSON."""
     match value:
-        case Content():
+        case InputFile():
             return {"file": value.file}
-        case Expected():
+        case ExpectedOutput():
             stated = {"values": value.values, "file": value.file, "tolerance": value.tolerance}
             return {**{key: item for key, item in stated.items() if item is not None}, "finite": value.finite}
         case str() | int() | float() | bool() | None:

@@ -1,1 +1,0 @@
-"""What systemd runs at boot on a node."""
