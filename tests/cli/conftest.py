@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Command
+from tests.cli.command import Command
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is tested is a terminal that closes, not nohup around the tests
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Command
+from tests.cli.command import Command
 
 PROGRAM = ("--program", "/opt/gpuplan/bin/gpuplan")
 
@@ -46,7 +46,7 @@ def test_a_unit_of_somebody_else_is_left_alone(command: Command, tmp_path: Path,
         unit.write_text("[Unit]\nDescription=mine\n")
     ran = command("boot-unit", *PROGRAM, "--install", "--root", str(tmp_path))
     assert ran.code == 1
-    assert "A unit of that name is there" in ran.err
+    assert "Refusing to overwrite a unit" in ran.err
     assert unit.is_symlink() or unit.read_text() == "[Unit]\nDescription=mine\n"
 
 

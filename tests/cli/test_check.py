@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Command
+from tests.cli.command import Command
 from tests.triton.lint.case import IO, PYTHON
 from tests.triton.lint.tree import write
 

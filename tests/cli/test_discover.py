@@ -14,7 +14,7 @@ import yaml
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.inventory import Connection, Host
-from tests.cli.run import Command
+from tests.cli.command import Command
 
 IMAGE = "busybox:1.36"
 HARDWARE: dict[str, Any] = {"gpus": [{"model": "A100-SXM4-80GB", "count": 1}], "images": [IMAGE]}
@@ -177,7 +177,7 @@ def test_a_file_is_private_and_never_written_over(command: Command, nodes: dict[
     assert yaml.safe_load(file.read_text())["name"] == "prod"
     again = command("discover", *ON_NODES, "--out", "found.yaml")
     assert again.code == 64
-    assert "found.yaml is not written over" in again.err
+    assert "found.yaml exists" in again.err
     assert command("discover", *ON_NODES, "--name", "a b").code == 64
     assert command("discover", *ON_NODES, "--node", "n3").code == 64
 
@@ -200,5 +200,5 @@ def test_a_node_that_cannot_be_read_is_named(command: Command, nodes: dict[str, 
     Path("hosts.yaml").write_text(json.dumps(known))
     ran = command("discover", *ON_NODES)
     assert ran.code == 4
-    assert "# n3 could not be read, and is not in here." in ran.out
+    assert "# n3 is missing, because it could not be read." in ran.out
     assert yaml.safe_load(ran.out)["gpus"]["a100-0"]["nodes"] == ["n1", "n2"]

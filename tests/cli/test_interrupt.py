@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-from gpuplan.cli.interrupt import Watch
+from gpuplan.cli.interrupt import InterruptWatch
 from gpuplan.types.event import Event, StepEnded, StepStarted
 from gpuplan.types.outcome import Status, StepOutcome
 
 TWICE = """
 import os, signal
-from gpuplan.cli.interrupt import Watch
+from gpuplan.cli.interrupt import InterruptWatch
 from gpuplan.types.event import StepEnded, StepStarted
 from gpuplan.types.outcome import Status, StepOutcome
-with Watch(lambda event: None) as watch:
+with InterruptWatch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
     watch.listen(StepEnded("gpu-a1", StepOutcome("s", "create slice", Status.DONE)))
     watch.listen(StepStarted("gpu-a1", "t", "load model x\\x1b", 2, 2))
@@ -34,21 +34,21 @@ with Watch(lambda event: None) as watch:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_is_noticed_and_the_former_handler_comes_back(number: signal.Signals) -> None:
     former = signal.getsignal(number)
-    with Watch(lambda event: None) as watch, pytest.raises(KeyboardInterrupt):
+    with InterruptWatch(lambda event: None) as watch, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
     assert watch.code == 128 + number
     assert signal.getsignal(number) is former
 
 
 def test_a_terminal_that_closes_is_noticed_once_and_nohup_is_respected() -> None:
-    with Watch(lambda event: None) as watch:
+    with InterruptWatch(lambda event: None) as watch:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGHUP)
     assert watch.code == 129
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Watch(lambda event: None) as watch:
+        with InterruptWatch(lambda event: None) as watch:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, former)
@@ -59,16 +59,16 @@ def test_events_are_passed_on() -> None:
     heard: list[Event] = []
     started = StepStarted("gpu-a1", "s", "create slice", 1, 2)
     ended = StepEnded("gpu-a1", StepOutcome("s", "create slice", Status.FAILED))
-    watch = Watch(heard.append)
+    watch = InterruptWatch(heard.append)
     watch.listen(started)
     watch.listen(ended)
     assert heard == [started, ended]
-    assert "Steps done: 0" in watch.story()
-    assert "nothing" in watch.story()
+    assert "Steps done: 0" in watch.summary()
+    assert "none" in watch.summary()
 
 
 def test_a_step_that_ends_while_the_story_is_told_does_not_spoil_it() -> None:
-    watch = Watch(lambda event: None)
+    watch = InterruptWatch(lambda event: None)
 
     class Title(str):
         """Another thread comes to run while this one is written."""
@@ -81,7 +81,7 @@ def test_a_step_that_ends_while_the_story_is_told_does_not_spoil_it() -> None:
 
     for name in ("a", "b", "c"):
         watch.listen(StepStarted("n", name, Title(name), 1, 3))
-    assert watch.story().splitlines()[1:4] == ["  n: a", "  n: b", "  n: c"]
+    assert watch.summary().splitlines()[1:4] == ["  n: a", "  n: b", "  n: c"]
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
@@ -89,7 +89,7 @@ def test_the_second_leaves_at_once_and_says_what_was_done(name: str, code: int) 
     program = TWICE.replace("SIGINT", name)
     ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
     assert ran.returncode == code
-    assert "each node finishes the step it is in" in ran.stderr
+    assert "finishing running steps" in ran.stderr
     assert "Steps done: 1." in ran.stderr
     assert r"gpu-a1: load model x\x1b" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -97,9 +97,9 @@ def test_the_second_leaves_at_once_and_says_what_was_done(name: str, code: int) 
 
 ASKING = """
 import os, signal, threading
-from gpuplan.cli.interrupt import leaving_at_once
+from gpuplan.cli.interrupt import exit_on_interrupt
 threading.Thread(target=threading.Event().wait).start()
-with leaving_at_once():
+with exit_on_interrupt():
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 """
@@ -114,9 +114,9 @@ def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs(name: 
 
 LATE = """
 import os, signal
-from gpuplan.cli.interrupt import Watch
+from gpuplan.cli.interrupt import InterruptWatch
 from gpuplan.types.event import StepStarted
-with Watch(lambda event: None) as watch:
+with InterruptWatch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
     os.kill(os.getpid(), signal.SIGTERM)
     signal.pause()

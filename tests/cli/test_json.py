@@ -6,16 +6,16 @@ import json
 import re
 from pathlib import Path
 
-from gpuplan.cli.voice import as_json_text
 from gpuplan.output import json as documents
-from gpuplan.output import json_parts as parts
-from gpuplan.output.json_change_set import change_set as save
-from gpuplan.output.json_smoke import document as smoked
-from tests.output import values
-from tests.output.values import change_set_of
+from gpuplan.output import json as parts
+from gpuplan.output.json import change_set_document as save
+from gpuplan.output.json import json_text
+from gpuplan.output.json import smoke_document as smoked
+from tests.output import examples
+from tests.output.examples import change_set_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
-CHANGES = change_set_of(values.NODE, values.QUIET, values.UNREAD_NODE)
+CHANGES = change_set_of(examples.NODE, examples.QUIET, examples.UNREAD_NODE)
 
 
 def keys(value: object) -> set[str]:
@@ -28,21 +28,21 @@ def test_every_field_is_documented() -> None:
     named = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]*)`", DOCS.read_text()))))
     for document in (
         save(CHANGES),
-        documents.outcomes(CHANGES, values.OUTCOMES + values.NOT_CONVERGED),
-        documents.report(values.REPORT),
-        smoked("prod", values.PROOFS),
+        documents.outcomes_document(CHANGES, examples.OUTCOMES + examples.NOT_CONVERGED),
+        documents.drift_document(examples.REPORT),
+        smoked("prod", examples.PROOFS),
     ):
-        assert keys(json.loads(as_json_text(document))) - named == set()
+        assert keys(json.loads(json_text(document))) - named == set()
 
 
 def test_a_change_looks_the_same_in_a_change_set_and_in_a_report() -> None:
-    saved = save(change_set_of(values.NODE))["nodes"][0]["changes"]
-    for change, written in zip(values.NODE.changes, saved, strict=True):
-        assert parts.change(change).items() <= written.items()
+    saved = save(change_set_of(examples.NODE))["nodes"][0]["changes"]
+    for change, written in zip(examples.NODE.changes, saved, strict=True):
+        assert parts.change_json(change).items() <= written.items()
 
 
 def test_outcomes_in_full() -> None:
-    first = json.loads(as_json_text(documents.outcomes(CHANGES, values.OUTCOMES)))["nodes"][0]
+    first = json.loads(json_text(documents.outcomes_document(CHANGES, examples.OUTCOMES)))["nodes"][0]
     assert first["exit_code"] == 1
     assert [step["status"] for step in first["steps"]] == ["done", "failed", "skipped"]
     assert first["steps"][1]["transcript"] == ["loading", "server says:\n  failed to load\n  \x1b[2Jpoll"]
@@ -50,7 +50,7 @@ def test_outcomes_in_full() -> None:
 
 
 def test_a_report_in_full() -> None:
-    report = json.loads(as_json_text(documents.report(values.REPORT)))
+    report = json.loads(json_text(documents.drift_document(examples.REPORT)))
     first, second, third, fourth = report["nodes"]
     assert (report["kind"], report["format"], report["seconds"]) == ("gpuplan drift report", 1, 0.42)
     assert first["drift"][0]["change"]["fields"][0]["before"] == "exited"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Command
+from tests.cli.command import Command
 
 PLAN = "version: 1\nname: a\n"
 SECRET = "S3CRETpw"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplan.cli.smoke import FILES, allow_open_files
-from tests.cli.run import Command
+from gpuplan.cli.smoke import MAX_OPEN_FILES, raise_open_files_limit
+from tests.cli.command import Command
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
 CONFIG = """
@@ -151,10 +151,10 @@ def test_the_usual_limit_of_open_files_is_lifted() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-        allow_open_files()
+        raise_open_files_limit()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert hard == before[1]
     assert soft > 256
-    assert soft in (FILES, hard)
+    assert soft in (MAX_OPEN_FILES, hard)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from gpuplan.core.plan.saved import restore
-from gpuplan.output.json_change_set import change_set as save
+from gpuplan.output.json import change_set_document as save
 from gpuplan.types.changeset import FORMAT, ChangeSet
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import Json

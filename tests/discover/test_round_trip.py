@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, given, note, settings
 
-from gpuplan.discover.discover import discovered
-from gpuplan.discover.entry import Discovery
-from gpuplan.output.planfile import planfile
+from gpuplan.discover.discover import discover_plan_file
+from gpuplan.discover.entries import Discovery
+from gpuplan.output.plan_file import render_plan_file
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kinds import KINDS
@@ -35,7 +35,7 @@ def by_hand(bench: Bench, spec: ContainerSpec) -> None:
 
 def look(bench: Bench) -> Discovery:
     snapshot = bench.session.ask(Question("found", PROBES))
-    return discovered("found", [(Host("n", Connection.SIMULATED), snapshot)])
+    return discover_plan_file("found", [(Host("n", Connection.SIMULATED), snapshot)])
 
 
 def section(found: Discovery) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ def test_whatever_can_be_stated_is_found_as_it_is(simulated: Bench, stated: dict
     found = look(simulated)
     first = section(found)
     document = found.document({each.nodes: "n" for each in found.sections})
-    assert yaml.safe_load(planfile(document, {}, ())) == document
+    assert yaml.safe_load(render_plan_file(document, {}, ())) == document
     simulated.clear()
     gpus = {f"a100-{number}": f"g{number}" for number in (0, 1)}
     by_hand(simulated, spec_of({**first, "gpus": [gpus[each] for each in first.get("gpus", [])]}, simulated.image))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuplan.discover.discover import discovered
-from gpuplan.discover.entry import Discovery
+from gpuplan.discover.discover import discover_plan_file
+from gpuplan.discover.entries import Discovery
 from gpuplan.transport.session import Question
 from gpuplan.types.inventory import Connection, Host
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
@@ -14,7 +14,7 @@ from tests.resources.container.bench import Bench
 
 
 def found_in(snapshot: Snapshot) -> Discovery:
-    return discovered("found", [(Host("n", Connection.SIMULATED), snapshot)])
+    return discover_plan_file("found", [(Host("n", Connection.SIMULATED), snapshot)])
 
 
 def look(bench: Bench) -> Snapshot:
@@ -38,7 +38,7 @@ def test_a_node_without_a_driver_has_containers_all_the_same(simulated: Bench) -
     assert keys(found, "gpus") == []
     assert keys(found, "containers") == ["plain"]
     told = {each.what: each.why for each in found.left_out}
-    assert "libnvidia-ml.so.1 is not there" in told["the GPUs"]
+    assert "libnvidia-ml.so.1 is not there" in told["GPUs"]
     assert "nobody knows which of them it has" in told["container all"]
 
 
@@ -56,6 +56,4 @@ def test_a_lost_gpu_is_told(simulated: Bench) -> None:
 def test_a_silent_engine_leaves_the_gpus(simulated: Bench) -> None:
     found = found_in(without(look(simulated), docker=ProbeError("docker_refused", "nobody answers")))
     assert keys(found, "gpus") == ["a100-0", "a100-1"]
-    assert [(each.what, each.why) for each in found.left_out] == [
-        ("the containers", "they could not be read: nobody answers")
-    ]
+    assert [(each.what, each.why) for each in found.left_out] == [("containers", "could not be read: nobody answers")]

@@ -78,7 +78,7 @@ def test_the_live_picture_names_each_node_at_work() -> None:
         progress(DONE)
         progress(Asked("gpu-h1", 0.1))
         after = progress._picture().renderables
-    assert "gpu-h1: asking" in picture
+    assert "gpu-h1: reading" in picture
     assert r"gpu-a1: 1/2 create slice cls-a · pulling\x1b 43 %" in picture
     assert after == []
     assert "gpu-a1: ✓ create slice cls-a (1.3 s)" in out.getvalue()

@@ -7,13 +7,14 @@ from dataclasses import replace
 from gpuplan.output.summary import outcome_summary, plan_summary
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.outcome import NodeOutcome
-from tests.output import values
-from tests.output.values import change_set_of
+from tests.output import examples
+from tests.output.examples import change_set_of
 
 
 def test_it_counts_by_action_and_node() -> None:
     two = change_set_of(
-        replace(values.NODE, unknown=()), NodeChanges("gpu-h1", changes=(replace(values.SLICES, interrupts=("x",)),))
+        replace(examples.NODE, unknown=()),
+        NodeChanges("gpu-h1", changes=(replace(examples.SLICES, interrupts=("x",)),)),
     )
     assert plan_summary(two) == (
         "Plan: 1 to create, 2 to update, 1 to replace, 1 to delete on 2 nodes. 3 interrupt serving."
@@ -21,18 +22,18 @@ def test_it_counts_by_action_and_node() -> None:
 
 
 def test_no_changes_is_said_only_of_nodes_that_were_read() -> None:
-    assert plan_summary(change_set_of(values.QUIET)) == "No changes. 1 node is as the plan file says."
-    assert plan_summary(change_set_of(values.UNREAD_NODE)) == "No changes were found. 1 node could not be read."
-    assert plan_summary(change_set_of(values.FAULTY)) == "No changes were found. 1 node with errors."
+    assert plan_summary(change_set_of(examples.QUIET)) == "No changes. 1 node matches the plan file."
+    assert plan_summary(change_set_of(examples.UNREAD_NODE)) == "No changes found. 1 node could not be read."
+    assert plan_summary(change_set_of(examples.FAULTY)) == "No changes found. 1 node with errors."
 
 
 def test_a_warning_does_not_make_a_node_doubtful() -> None:
-    warned = replace(values.QUIET, diagnostics=(values.WARNING,))
-    assert plan_summary(change_set_of(warned)) == "No changes. 1 node is as the plan file says."
+    warned = replace(examples.QUIET, diagnostics=(examples.WARNING,))
+    assert plan_summary(change_set_of(warned)) == "No changes. 1 node matches the plan file."
 
 
 def test_where_nothing_was_begun_no_steps_are_counted() -> None:
     refused = [NodeOutcome(f"n{number}", exit_code=7) for number in range(200)]
-    assert outcome_summary(refused[:1]) == "Not applied on n0. No step was begun."
-    assert outcome_summary(refused[:4]) == "Not applied on n0, n1, n2 and n3. No step was begun."
-    assert outcome_summary(refused) == "Not applied on n0, n1, n2 and 197 more. No step was begun."
+    assert outcome_summary(refused[:1]) == "Not applied on n0. No step was started."
+    assert outcome_summary(refused[:4]) == "Not applied on n0, n1, n2 and n3. No step was started."
+    assert outcome_summary(refused) == "Not applied on n0, n1, n2 and 197 more. No step was started."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.output.value import LONGEST, both_sides, one_side, written
+from gpuplan.output.value import MAX_LENGTH, format_change, format_one, format_value
 from gpuplan.types.change import FieldChange
 from gpuplan.types.value import Json, Later
 
@@ -31,30 +31,30 @@ from gpuplan.types.value import Json, Later
     ],
 )
 def test_a_value_is_written_so_that_it_cannot_be_mistaken(value: Json | Later, text: str) -> None:
-    assert written(value) == text
+    assert format_value(value) == text
 
 
 def test_of_two_long_values_the_difference_is_shown() -> None:
     head = "--flag=" * 100
-    before, after = both_sides(FieldChange("command", f"{head}one{'x' * 300}", f"{head}two{'x' * 300}"))
+    before, after = format_change(FieldChange("command", f"{head}one{'x' * 300}", f"{head}two{'x' * 300}"))
     assert "one" in before
     assert "two" in after
-    assert len(before) < LONGEST + 40
+    assert len(before) < MAX_LENGTH + 40
 
 
 def test_two_long_values_that_differ_at_once_are_shown_from_their_beginning() -> None:
-    before, after = both_sides(FieldChange("x", "a" * 500, "b" * 500))
+    before, after = format_change(FieldChange("x", "a" * 500, "b" * 500))
     assert before.startswith("aaa")
     assert after.startswith("bbb")
     assert "(500 characters)" in before
 
 
 def test_a_long_value_alone_keeps_its_two_ends() -> None:
-    text = one_side("start " + "x" * 1000 + " end")
+    text = format_one("start " + "x" * 1000 + " end")
     assert text.startswith("start")
     assert text.endswith("end (1010 characters)")
 
 
 def test_a_sensitive_field_says_only_that_it_changed() -> None:
-    assert both_sides(FieldChange("env.KEY", "old", "new", sensitive=True)) == ("(sensitive)", "(sensitive) changed")
-    assert one_side("new", sensitive=True) == "(sensitive)"
+    assert format_change(FieldChange("env.KEY", "old", "new", sensitive=True)) == ("(sensitive)", "(sensitive) changed")
+    assert format_one("new", sensitive=True) == "(sensitive)"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpuplan.planfile import yamlsyntax
 from gpuplan.planfile.yamlfile import Document, read_document
 from gpuplan.types.diagnostic import Location, Problem
+from tests.conftest import examples
 
 
 def read(tmp_path: Path, content: str | bytes) -> Document:
@@ -160,8 +161,9 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.faults
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.booleans(), st.integers(2, 6))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_every_position_points_at_its_text(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object], flow: bool, indent: int
 ) -> None:
@@ -179,8 +181,9 @@ def test_every_position_points_at_its_text(
         assert lines[place.line - 1][place.column - 1 :].startswith(written)
 
 
+@pytest.mark.faults
 @given(st.binary(max_size=300) | st.text(alphabet="ab:-[]{}&*!|>'\"#%@?,<~ \n\t0.\\xU", max_size=120).map(str.encode))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_no_bytes_give_anything_but_a_document_or_a_problem(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:

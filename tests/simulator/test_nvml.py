@@ -16,6 +16,7 @@ from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.nvml import SimulatedNvml
 from gpuplan.simulator.state import SimulatedProcess, board_of
 from gpuplan.simulator.store import StateStore
+from tests.conftest import examples
 from tests.simulator.conftest import host
 
 FRESH = itertools.count()
@@ -82,7 +83,8 @@ def test_media_engines_are_given_once() -> None:
 Act = tuple[str, int, int]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.faults
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     board=st.sampled_from([board.catalog_name for board in BOARDS]),
     acts=st.lists(

@@ -21,6 +21,7 @@ from gpuplan.transport import delivery
 from gpuplan.transport.delivery import deliver
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
 from tests.agent.support import AgentCaller, FakeNode
+from tests.conftest import examples
 from tests.contents import content_of
 
 
@@ -105,7 +106,7 @@ def test_help_that_cannot_be_had_is_done_without(node: FakeNode) -> None:
 
     @contextmanager
     def none() -> Iterator[Courier]:
-        raise Problem(Diagnostic("The SSH server opens no further channel"))
+        raise Problem(Diagnostic("The SSH server refused another channel"))
         yield Courier(node)
 
     deliver([content_of(each) for each in contents], lambda _: None, Courier(node), [none, none])
@@ -145,7 +146,8 @@ def test_content_that_is_not_as_stated_is_refused(node: FakeNode) -> None:
     assert not os.listdir(Path(node.root, "blobs/incoming"))
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.faults
+@settings(max_examples=examples(60), deadline=None)
 @given(content=st.binary(min_size=1, max_size=300), cuts=st.lists(st.integers(0, 900), max_size=4))
 def test_a_connection_cut_at_any_byte_is_gone_on_from(
     tmp_path_factory: object, content: bytes, cuts: list[int]

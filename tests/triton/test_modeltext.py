@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpuplan.triton import model_config, model_config_text
 from gpuplan.triton.model_config_text import without_comments
 from gpuplan.types.value import Json
+from tests.conftest import examples
 from tests.triton.lint.corpus import corpus
 
 TEXTS = [path.read_text() for path in Path(__file__).parents[2].joinpath("plans/models").glob("*/config.pbtxt")]
@@ -47,7 +48,8 @@ def taken(text: str) -> bool:
     return True
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.faults
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(TEXTS), st.data())
 def test_what_protobuf_takes_has_no_fault_but_a_second_value(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

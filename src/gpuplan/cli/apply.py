@@ -1,12 +1,14 @@
-"""`gpuplan apply`: makes the nodes as the plan file says, or carries out exactly a saved change set."""
+"""`gpuplan apply`: applies a plan file, exactly a saved change set, or with --local the node's own record."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli.options import (
+from gpuplan.cli.console import Console
+from gpuplan.cli.inputs import (
     Allow,
     AsJson,
     AutoApprove,
@@ -21,9 +23,16 @@ from gpuplan.cli.options import (
 )
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
+if TYPE_CHECKING:
+    from gpuplan.cli.change_sets import Approval
+    from gpuplan.types.inventory import Host
+    from gpuplan.types.value import JsonObject
+
 
 def apply(
-    what: Annotated[str, typer.Argument(metavar="PLAN|FILE", help="The plan file, or what plan --out saved.")] = "",
+    plan_or_change_set: Annotated[
+        str, typer.Argument(metavar="PLAN|FILE", help="Plan file, or change set saved by gpuplan plan --out.")
+    ] = "",
     inventory: InventoryPath = "",
     target: Targets = None,
     only: Only = None,
@@ -36,54 +45,115 @@ def apply(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show what would change, ask, and change it.
+    """Show the changes, ask for confirmation, and apply them.
 
-    Nodes are worked on at the same time; a step counts as done when a second look at the node says so.
+    Nodes are changed in parallel. A step succeeds only if the node, read again, shows its effect.
     """
-    from gpuplan.cli import carrying_out, planning, saved_file
-    from gpuplan.cli.inputs import inventory_path, read_inputs, read_inventory_file
-    from gpuplan.cli.kinds import checked_kinds
-    from gpuplan.cli.voice import Voice
+    from gpuplan.cli import saved_file
+    from gpuplan.cli.change_sets import apply_change_set, check_approval, make_change_set
+    from gpuplan.cli.inputs import check_kinds, inventory_path, read_inputs, read_inventory_file
 
-    if local == bool(what) or (local and (target or replace or var or var_file)):
-        raise Problem(_either(local), Exit.USAGE)
-    kinds = checked_kinds(only)
-    given = carrying_out.consent(auto_approve, allow, as_json, verbose)
+    path = plan_or_change_set
+    if local == bool(path) or (local and (target or replace or var or var_file)):
+        raise Problem(_local_or_path(local), Exit.USAGE)
+    kinds = check_kinds(only)
+    approval = check_approval(auto_approve, allow, as_json, verbose)
     if local:
-        from gpuplan.cli.restoring import restore_here
-
-        return restore_here(kinds, given, as_json)
-    voice = Voice(as_json)
-    if saved_file.is_change_set(what):
+        return restore_this_node(kinds, approval, as_json)
+    console = Console(as_json)
+    if saved_file.is_change_set(path):
         if target or kinds or replace or var or var_file:
-            raise Problem(_settled(what), Exit.USAGE)
-        change_set, made_with = saved_file.read(what)
-        nodes = read_inventory_file(inventory_path(inventory or made_with))
-        voice.tell(nodes.warnings)
-        return carrying_out.carry_out(change_set, nodes, given, voice)
-    inputs = read_inputs(what, inventory, var, var_file)
-    change_set = planning.make(inputs, voice, target, kinds, anew=replace)
-    return carrying_out.carry_out(change_set, inputs.inventory, given, voice, partial=bool(target or kinds))
+            raise Problem(_options_with_change_set(path), Exit.USAGE)
+        change_set, saved_inventory = saved_file.read_change_set(path)
+        hosts = read_inventory_file(inventory_path(inventory or saved_inventory))
+        console.report(hosts.warnings)
+        return apply_change_set(change_set, hosts, approval, console)
+    inputs = read_inputs(path, inventory, var, var_file)
+    change_set = make_change_set(inputs, console, target, kinds, force_replace=replace)
+    return apply_change_set(change_set, inputs.inventory, approval, console, partial=bool(target or kinds))
 
 
-def _settled(file: str) -> Diagnostic:
+class RestoreConsole(Console):
+    """Collects the documents of all restored plans into one."""
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__(as_json)
+        self._plans: list[JsonObject] = []
+
+    def print_document(self, document: JsonObject, exit_code: int) -> None:
+        """Keep the document of one plan."""
+        self._plans.append({**document, "exit_code": int(exit_code)})
+
+    def print_all(self, exit_code: int) -> None:
+        """Print the one document for all plans."""
+        super().print_document({"kind": "gpuplan restore", "format": 1, "plans": self._plans}, exit_code)
+
+
+def restore_this_node(kinds: Sequence[str], approval: Approval, as_json: bool, host: Host | None = None) -> int:
+    """Restore every plan in this machine's record; one that fails does not stop the next.
+
+    `host` is this machine; by default it is reached locally, through sudo unless gpuplan runs as root.
+    """
+    import socket
+
+    from gpuplan.core.restore import recorded_plans
+    from gpuplan.output.page import paragraph
+    from gpuplan.types.inventory import Connection, Host
+
+    console = RestoreConsole(as_json)
+    here = host or Host(socket.gethostname(), Connection.LOCAL, become=True)
+    plans = recorded_plans(here)
+    if not plans:
+        console.show([paragraph("Nothing to restore: no plan file was applied to this node.")])
+    code = _worst([_restore_plan(here, plan, kinds, approval, console) for plan in plans])
+    console.print_all(code)
+    return code
+
+
+def _restore_plan(here: Host, plan: str, kinds: Sequence[str], approval: Approval, console: Console) -> int:
+    import os
+
+    from gpuplan.cli.change_sets import apply_change_set
+    from gpuplan.core.restore import follow, restoring
+    from gpuplan.output.page import paragraph
+    from gpuplan.types.inventory import Inventory
+
+    console.show([paragraph(f"Plan {plan}, as last applied:")])
+    try:
+        restore = restoring(here, plan, kinds, os.environ)
+        inventory = Inventory((restore.host,))
+        code = apply_change_set(restore.change_set, inventory, approval, console, partial=bool(kinds))
+    except Problem as problem:
+        console.report(problem.diagnostics)
+        return int(problem.exit_code)
+    console.report(follow(restore))
+    return code
+
+
+def _worst(codes: Sequence[int]) -> int:
+    from gpuplan.cli.interrupt import INTERRUPTED
+
+    order = (INTERRUPTED, Exit.ERROR, Exit.STALE, Exit.BUSY, Exit.REFUSED, Exit.UNREAD)
+    return next((int(code) for code in order if code in codes), max(codes, default=0))
+
+
+def _options_with_change_set(file: str) -> Diagnostic:
     return Diagnostic(
-        "A saved change set is applied as it is",
-        f"{file} was made with its own targets and variables; --target, --only, --replace, --var and --var-file cannot "
-        "change it.",
-        "Leave them out, or make a new change set with gpuplan plan --out.",
+        "A saved change set takes no planning options",
+        f"{file} is applied exactly as saved: --target, --only, --replace, --var and --var-file have no effect on it.",
+        "Remove these options, or save a new change set with gpuplan plan --out.",
     )
 
 
-def _either(local: bool) -> Diagnostic:
+def _local_or_path(local: bool) -> Diagnostic:
     if local:
         return Diagnostic(
-            "A node's own record is applied as it is",
-            "--local needs no plan file, no variables and no targets: the record of this machine says it all.",
-            "Leave them out; --only KIND confines it.",
+            "--local takes no plan file, targets or variables",
+            "--local restores this machine from its own record.",
+            "Remove them. To restore only some kinds, use --only KIND.",
         )
     return Diagnostic(
-        "Nothing to apply was given",
-        "A plan file or a saved change set is missing.",
-        "Name one, or say --local to restore this machine from its own record.",
+        "Nothing to apply",
+        "Neither a plan file nor a saved change set was given.",
+        "Name one, or use --local to restore this machine from its own record.",
     )

@@ -1,4 +1,4 @@
-"""`gpuplan boot-unit`: the systemd unit that restores this node at boot, printed or put in its place."""
+"""`gpuplan boot-unit`: the systemd unit that restores this node at boot, printed or installed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,25 @@ UNIT_DIRECTORY = "etc/systemd/system"
 
 
 def boot_unit(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="What is restored: gpus or containers.")] = "gpus",
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="What to restore: gpus or containers.")] = "gpus",
     program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="gpuplan's absolute path on the node.")
+        str,
+        typer.Option("--program", metavar="PATH", help="Absolute path of gpuplan on the node. Default: this gpuplan."),
     ] = "",
-    install: Annotated[bool, typer.Option("--install", help="Write it below --root instead of printing it.")] = False,
-    root: Annotated[str, typer.Option("--root", metavar="DIR", help="The node's root directory.")] = "/",
+    install: Annotated[
+        bool, typer.Option("--install", help="Install the unit below --root instead of printing it.")
+    ] = False,
+    root: Annotated[str, typer.Option("--root", metavar="DIR", help="Root directory of the node.")] = "/",
     variables: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="With --install: an environment variable of the unit."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="With --install: environment variable of the unit. Repeatable."
+        ),
     ] = None,
 ) -> Exit:
     """Print the systemd unit that restores this node at boot, or install it.
 
-    The unit for gpus runs before Docker starts, the one for containers after it (docs/boot.md).
+    The unit for gpus runs before Docker starts, the unit for containers after it (see docs/boot.md).
     """
     from gpuplan.convert.boot_units import ENVIRONMENT, UNITS
 
@@ -42,16 +47,19 @@ def boot_unit(
     if unit is None:
         raise Problem(_no_such_unit(what, tuple(UNITS)), Exit.USAGE)
     if variables and not install:
-        raise Problem(Diagnostic("Nothing is written without --install", "--set changes a file.", ""), Exit.USAGE)
+        raise Problem(
+            Diagnostic("--set needs --install", "--set writes the environment file of the unit.", "Add --install."),
+            Exit.USAGE,
+        )
     text = _text(unit, program)
     if not install:
         print(text, end="")
         return Exit.DONE
-    place = Path(root) / UNIT_DIRECTORY / unit.name
+    path = Path(root) / UNIT_DIRECTORY / unit.name
     if variables:
         _set(Path(root) / ENVIRONMENT.lstrip("/"), variables)
-    _write(_checked(place), text, 0o644)
-    print(f"{place} is written. To have it run at boot: systemctl daemon-reload && systemctl enable {unit.name}")
+    _write(_check_free(path), text, 0o644)
+    print(f"Installed {path}. To run it at boot: systemctl daemon-reload && systemctl enable {unit.name}")
     return Exit.DONE
 
 
@@ -61,16 +69,16 @@ def _text(unit: BootUnit, program: str) -> str:
     except ValueError as error:
         raise Problem(
             Diagnostic(
-                "gpuplan's path does not go into a unit",
+                "Cannot use this path in a systemd unit",
                 f"{program or sys.argv[0]}: {error}.",
-                "Name another with --program.",
+                "Set another path with --program.",
             ),
             Exit.USAGE,
         ) from None
 
 
 def _own_command() -> Sequence[str]:
-    """The command line by which this very gpuplan was started."""
+    """The command line that runs this gpuplan."""
     started = Path(sys.argv[0]).absolute()
     if started.name == "gpuplan" and os.access(started, os.X_OK):
         return [str(started)]
@@ -83,32 +91,32 @@ def _set(file: Path, variables: Sequence[str]) -> None:
     try:
         text = file.read_text("utf-8") if file.exists() else ""
         mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
-        pairs = [each.partition("=") for each in variables]
+        pairs = [variable.partition("=") for variable in variables]
         _write(file, with_variables(text, {name: value for name, _, value in pairs}), mode)
     except ValueError as error:
         raise Problem(
-            Diagnostic("The variables cannot be set", f"{file}: {error}.", where=Location(str(file)))
+            Diagnostic("Cannot set the environment variables", f"{file}: {error}.", where=Location(str(file)))
         ) from None
 
 
-def _checked(place: Path) -> Path:
-    """The place, where nothing of anybody else's stands."""
+def _check_free(path: Path) -> Path:
+    """The path, if it is free or holds a unit written by gpuplan."""
     from gpuplan.convert.boot_units import MARK
 
-    if place.is_symlink() or (place.exists() and not place.read_text("utf-8", "replace").startswith(MARK)):
+    if path.is_symlink() or (path.exists() and not path.read_text("utf-8", "repath").startswith(MARK)):
         raise Problem(
             Diagnostic(
-                "A unit of that name is there",
-                f"{place} was not written by gpuplan, or is masked.",
-                "Look at it, and remove it if it is not needed.",
-                Location(str(place)),
+                "Refusing to overwrite a unit",
+                f"{path} is masked, or was not written by gpuplan.",
+                f"Review it with systemctl cat {path.name}, and remove it if it is not needed.",
+                Location(str(path)),
             )
         )
-    return place
+    return path
 
 
 def _write(file: Path, text: str, mode: int) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
@@ -120,11 +128,11 @@ def _write(file: Path, text: str, mode: int) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as fault:
-        detail = f"{file}: {fault.strerror or fault}."
-        fix = "Run it as root, or give --root."
-        raise Problem(Diagnostic("A file cannot be written", detail, fix, Location(str(file)))) from fault
+    except OSError as error:
+        detail = f"{file}: {error.strerror or error}."
+        fix = "Run gpuplan as root, or set --root."
+        raise Problem(Diagnostic("Cannot write file", detail, fix, Location(str(file)))) from error
 
 
 def _no_such_unit(what: str, known: Sequence[str]) -> Diagnostic:
-    return Diagnostic("There is no boot unit of that name", f"“{what}” was given.", f"Write {' or '.join(known)}.")
+    return Diagnostic("Unknown boot unit", f"WHAT was given “{what}”.", f"Use {' or '.join(known)}.")

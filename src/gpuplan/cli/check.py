@@ -1,4 +1,4 @@
-"""`gpuplan check`: what Triton would refuse or do wrong with a model repository on disk; no plan file, no server."""
+"""`gpuplan check`: what Triton would refuse or misread in a model repository on disk."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson
+from gpuplan.cli.inputs import AsJson
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
     from gpuplan.triton.lint import SilencedCheck, TargetServer, VisibleGpu
 
 Directory = Annotated[
-    str, typer.Argument(metavar="DIR", help="A model repository, or one model's directory.", show_default=False)
+    str, typer.Argument(metavar="DIR", help="Model repository, or the directory of one model.", show_default=False)
 ]
-Image = Annotated[str, typer.Option("--image", metavar="IMAGE", help="The server's image, or its release: 24.10.")]
+Image = Annotated[
+    str, typer.Option("--image", metavar="IMAGE", help="Triton image, or its release, for example 24.10.")
+]
 Gpus = Annotated[
     list[str] | None,
     typer.Option(
         "--gpu",
         metavar="GPU",
-        help="A GPU that the server sees: a name, a product such as H100-SXM5-80GB, or NAME=8.0; may be repeated. "
-        "none = no GPU at all. Not given = not known.",
+        help="GPU of the server: a product such as H100-SXM5-80GB, or NAME=COMPUTE_CAPABILITY. Repeatable; "
+        "none: no GPUs. Default: unknown, and checks that depend on it are skipped.",
     ),
 ]
 SharedMemory = Annotated[
-    str, typer.Option("--shm-size", metavar="SIZE", help="Size of /dev/shm, such as 64MiB. Not given = not known.")
+    str, typer.Option("--shm-size", metavar="SIZE", help="Size of /dev/shm, for example 64MiB. Default: unknown.")
 ]
 Flags = Annotated[
     list[str] | None,
     typer.Option(
         "--flag",
         metavar="NAME=VALUE",
-        help="An option of tritonserver; may be repeated. none = it runs without any. Not given = not known.",
+        help="Option of tritonserver. Repeatable; none: no options. Default: unknown.",
     ),
 ]
-Ignored = Annotated[
-    list[str] | None, typer.Option("--ignore", metavar="ID", help="Silence this check; may be repeated.")
-]
+Ignored = Annotated[list[str] | None, typer.Option("--ignore", metavar="ID", help="Silence this check. Repeatable.")]
 
 
 def check(
@@ -51,22 +51,22 @@ def check(
     ignore: Ignored = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Check a model repository on disk, and tell all its faults at once.
+    """Check a model repository on disk and report all errors at once.
 
-    What the server is like is told by options; what is not told is not held against a model.
+    Describe the server with the options. Checks that depend on an unknown property of the server are skipped.
     """
-    from gpuplan.cli.voice import Voice
-    from gpuplan.output.checks import checked as as_document
-    from gpuplan.output.checks import summary
+    from gpuplan.cli.console import Console
+    from gpuplan.output.json import check_document
+    from gpuplan.output.summary import check_summary
     from gpuplan.planfile.sources.read import lint_directory
 
-    voice = Voice(as_json)
+    console = Console(as_json)
     server = _server(image, gpu, shm_size, flag)
-    found = lint_directory(directory, server, tuple(_silences(ignore)))
-    voice.tell(found.findings)
-    voice.show(summary(len(found.models), found.findings, found.silenced))
-    code = Exit.ERROR if any(each.severity is Severity.ERROR for each in found.findings) else Exit.DONE
-    voice.answer(as_document(found.models, found.silenced), code)
+    result = lint_directory(directory, server, tuple(_silenced_checks(ignore)))
+    console.report(result.findings)
+    console.show(check_summary(len(result.models), result.findings, result.silenced))
+    code = Exit.ERROR if any(finding.severity is Severity.ERROR for finding in result.findings) else Exit.DONE
+    console.print_document(check_document(result.models, result.silenced), code)
     return code
 
 
@@ -77,17 +77,21 @@ def _server(image: str, gpus: Sequence[str] | None, shm_size: str, flags: Sequen
     full = image if ":" in image or "/" in image or not image else f"tritonserver:{image}-py3"
     release = release_of(full) if full else None
     if full and release is None:
-        raise _wrong("An image names no release", f"--image was given “{image}”.", "Write 24.10, or IMAGE:24.10-py3.")
+        raise _usage_problem(
+            "Cannot tell the release of the image",
+            f"--image was given “{image}”.",
+            "Use a release such as 24.10, or IMAGE:24.10-py3.",
+        )
     return TargetServer(
         release=release.name if release else "",
         image=full,
-        gpus=None if gpus is None else () if list(gpus) == ["none"] else tuple(map(_device, gpus)),
-        shm_size=_size(shm_size),
-        flags=None if flags is None else _given(flags),
+        gpus=None if gpus is None else () if list(gpus) == ["none"] else tuple(map(_parse_gpu, gpus)),
+        shm_size=_parse_size(shm_size),
+        flags=None if flags is None else _parse_flags(flags),
     )
 
 
-def _device(text: str) -> VisibleGpu:
+def _parse_gpu(text: str) -> VisibleGpu:
     from gpuplan.nvidia.boards import find_board
     from gpuplan.triton.lint import VisibleGpu
 
@@ -96,7 +100,7 @@ def _device(text: str) -> VisibleGpu:
     return VisibleGpu(name, capability if equals else board.compute_capability if board else "")
 
 
-def _size(text: str) -> int | None:
+def _parse_size(text: str) -> int | None:
     from gpuplan.planfile.scalars import parse_size
 
     if not text:
@@ -106,28 +110,30 @@ def _size(text: str) -> int | None:
     except ValueError:
         size = text
     if not isinstance(size, int):
-        raise _wrong("A size is not valid", f"--shm-size was given “{text}”.", "Write it as 64MiB or 1GiB.")
+        raise _usage_problem("Invalid size", f"--shm-size was given “{text}”.", "Use a size such as 64MiB or 1GiB.")
     return size
 
 
-def _given(flags: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+def _parse_flags(flags: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    parsed: dict[str, tuple[str, ...]] = {}
     for text in flags if list(flags) != ["none"] else ():
         name, _, value = text.removeprefix("--").partition("=")
-        found[name] = (*found.get(name, ()), value or "true")
-    return found
+        parsed[name] = (*parsed.get(name, ()), value or "true")
+    return parsed
 
 
-def _silences(ignored: Sequence[str] | None) -> list[SilencedCheck]:
+def _silenced_checks(ignored: Sequence[str] | None) -> list[SilencedCheck]:
     from gpuplan.triton.lint import CHECKS, SilencedCheck, known_check
     from gpuplan.triton.model_config import nearest
 
     for name in ignored or ():
         if known_check(name) is None:
             why = "cannot be silenced" if name in CHECKS else f"is not the id of a check{nearest(name, CHECKS)}"
-            raise _wrong("A check cannot be ignored", f"{name} {why}.", "docs/checks.md names them all.")
+            raise _usage_problem(
+                "Cannot ignore check", f"{name} {why}.", "See docs/checks.md for the ids of all checks."
+            )
     return [SilencedCheck(name, "--ignore") for name in ignored or ()]
 
 
-def _wrong(summary: str, detail: str, fix: str) -> Problem:
+def _usage_problem(summary: str, detail: str, fix: str) -> Problem:
     return Problem(Diagnostic(summary, detail, fix), Exit.USAGE)

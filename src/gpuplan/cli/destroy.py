@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuplan.cli.options import (
+from gpuplan.cli.inputs import (
     Allow,
     AsJson,
     AutoApprove,
@@ -26,16 +26,16 @@ def destroy(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show what this plan file made, ask, and remove it.
+    """Show what this plan file made, ask for confirmation, and remove it.
 
-    What gpuplan did not make stays as it is.
+    Unmanaged resources are left alone.
     """
-    from gpuplan.cli import carrying_out, planning
+    from gpuplan.cli.change_sets import apply_change_set, check_approval, make_change_set
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs
-    from gpuplan.cli.voice import Voice
 
-    given = carrying_out.consent(auto_approve, allow, as_json, verbose)
-    voice = Voice(as_json)
-    inputs = read_inputs(plan, inventory, var, var_file, fitting=False)
-    change_set = planning.make(inputs, voice, target, destroy=True)
-    return carrying_out.carry_out(change_set, inputs.inventory, given, voice, partial=bool(target))
+    approval = check_approval(auto_approve, allow, as_json, verbose)
+    console = Console(as_json)
+    inputs = read_inputs(plan, inventory, var, var_file, check_nodes=False)
+    change_set = make_change_set(inputs, console, target, destroy=True)
+    return apply_change_set(change_set, inputs.inventory, approval, console, partial=bool(target))

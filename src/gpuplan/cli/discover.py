@@ -1,4 +1,4 @@
-"""`gpuplan discover`: writes the plan file that describes the nodes as they are, so that its plan shows no changes."""
+"""`gpuplan discover`: writes a plan file that describes the nodes as they are, so that its plan shows no changes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath
+from gpuplan.cli.inputs import AsJson, InventoryPath
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
-    from gpuplan.cli.voice import Voice
+    from gpuplan.cli.console import Console
     from gpuplan.core.plan.observe import Answer
-    from gpuplan.discover.entry import Discovery
+    from gpuplan.discover.entries import Discovery
     from gpuplan.types.inventory import Host
     from gpuplan.types.value import JsonObject
 
 Out = Annotated[
-    str, typer.Option("--out", "-o", metavar="FILE", help="Write it there; a file that is there is left alone.")
+    str,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Write to this file, which must not exist. Default: standard output."
+    ),
 ]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The plan file's name, which owns what it makes.")]
+Name = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the plan file, used as the owner of what it makes.")
+]
 
 
-def _known(context: typer.Context, incomplete: str) -> Sequence[str]:
-    """Nodes and groups that begin so, for the shell; none where the inventory cannot be read."""
+def _complete_node(context: typer.Context, incomplete: str) -> Sequence[str]:
+    """Complete the names of nodes and groups in the shell; nothing if the inventory cannot be read."""
     from gpuplan.cli.inputs import inventory_path, read_inventory_file
 
     try:
@@ -38,7 +43,9 @@ def _known(context: typer.Context, incomplete: str) -> Sequence[str]:
 
 Nodes = Annotated[
     list[str] | None,
-    typer.Option("--node", metavar="NODE", autocompletion=_known, help="Only this node or group; may be repeated."),
+    typer.Option(
+        "--node", metavar="NODE", autocompletion=_complete_node, help="Only this node, group or glob. Repeatable."
+    ),
 ]
 
 
@@ -49,122 +56,127 @@ def discover(
     node: Nodes = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Write the plan file that describes the nodes as they are.
+    """Write a plan file that describes the nodes as they are.
 
-    Its plan shows no changes. What runs is neither touched nor taken over: a container that gpuplan did not make stays
-    unmanaged, and adopting it takes a replacement, for which the plan file has `adopt: true`. Nothing that looks like a
-    secret is written.
+    A plan of this file shows no changes. Nothing is adopted: containers that gpuplan did not make stay unmanaged until
+    you set `adopt: true` for them, which replaces them. Values that look like secrets are not written.
     """
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import inventory_path, read_inventory_file
-    from gpuplan.cli.voice import Voice
-    from gpuplan.discover.discover import discovered
+    from gpuplan.discover.discover import discover_plan_file
 
-    voice = Voice(as_json)
-    _refuse(out, name)
-    read = read_inventory_file(inventory_path(inventory))
-    voice.tell(read.warnings)
-    hosts = _chosen(read.hosts, node or ())
-    answers = _ask(hosts, name, voice)
-    found = discovered(name, [(each.host, each.snapshot) for each in answers if each.snapshot is not None])
-    document = found.document(_words(found, hosts))
-    unread = [each.host.name for each in answers if each.snapshot is None]
-    text = _text(found, document, unread)
+    console = Console(as_json)
+    _check_options(out, name)
+    inventory_file = read_inventory_file(inventory_path(inventory))
+    console.report(inventory_file.warnings)
+    hosts = _select_hosts(inventory_file.hosts, node or ())
+    answers = _read_nodes(hosts, name, console)
+    discovery = discover_plan_file(
+        name, [(answer.host, answer.snapshot) for answer in answers if answer.snapshot is not None]
+    )
+    plan = discovery.document(_node_set_names(discovery, hosts))
+    unread = [answer.host.name for answer in answers if answer.snapshot is None]
+    text = _render(discovery, plan, unread)
     if out:
         _write(Path(out), text)
     elif not as_json:
         print(text, end="")
     code = Exit.UNREAD if unread else Exit.DONE
-    voice.answer(_json(found, document, text, unread), code)
+    console.print_document(_document(discovery, plan, text, unread), code)
     return code
 
 
-def _json(found: Discovery, document: JsonObject, text: str, unread: Sequence[str]) -> JsonObject:
-    left_out = [{"node": each.node, "what": each.what, "why": each.why} for each in found.left_out]
+def _document(discovery: Discovery, plan: JsonObject, text: str, unread: Sequence[str]) -> JsonObject:
+    left_out = [{"node": item.node, "what": item.what, "why": item.why} for item in discovery.left_out]
     head: JsonObject = {"kind": "gpuplan discovery", "format": 1}
-    return {**head, "plan": document, "text": text, "left_out": left_out, "unread": list(unread)}
+    return {**head, "plan": plan, "text": text, "left_out": left_out, "unread": list(unread)}
 
 
-def _ask(hosts: Sequence[Host], name: str, voice: Voice) -> Sequence[Answer]:
-    from gpuplan.cli.interrupt import leaving_at_once
+def _read_nodes(hosts: Sequence[Host], name: str, console: Console) -> Sequence[Answer]:
+    from gpuplan.cli.interrupt import exit_on_interrupt
     from gpuplan.core.plan.observe import observe
     from gpuplan.transport.session import Question
 
-    with voice.progress(lines=False) as listen, leaving_at_once():
+    with console.progress(lines=False) as listen, exit_on_interrupt():
         answers = observe(hosts, Question(name), listen)
-    voice.tell([problem for each in answers for problem in each.problems])
+    console.report([problem for answer in answers for problem in answer.problems])
     return answers
 
 
-def _chosen(hosts: Sequence[Host], wanted: Sequence[str]) -> Sequence[Host]:
+def _select_hosts(hosts: Sequence[Host], names: Sequence[str]) -> Sequence[Host]:
     from gpuplan.planfile.expand import on_node
 
-    chosen = [host for host in hosts if not wanted or on_node(tuple(wanted), host)]
-    if not chosen:
-        detail = f"--node was given {', '.join(wanted)}, and no node of the inventory is called or grouped so."
-        raise Problem(Diagnostic("No such node", detail, "Name a node, a group or a glob."), Exit.USAGE)
-    return chosen
+    selected = [host for host in hosts if not names or on_node(tuple(names), host)]
+    if not selected:
+        detail = f"No node or group of the inventory matches --node {', '.join(names)}."
+        raise Problem(
+            Diagnostic("No matching node", detail, "Use a node, a group or a glob of the inventory."), Exit.USAGE
+        )
+    return selected
 
 
-def _words(found: Discovery, hosts: Sequence[Host]) -> Mapping[tuple[str, ...], str | list[str]]:
-    from gpuplan.discover.together import words
+def _node_set_names(discovery: Discovery, hosts: Sequence[Host]) -> Mapping[tuple[str, ...], str | list[str]]:
+    from gpuplan.discover.entries import name_node_sets
 
-    return words({each.nodes for each in found.sections}, hosts)
-
-
-def _text(found: Discovery, document: Mapping[str, object], unread: Sequence[str]) -> str:
-    from gpuplan.output.planfile import planfile
-
-    notes = {(each.kind, each.key): tuple(_notes(each.unsaid, each.secrets)) for each in found.sections}
-    return planfile(document, notes, _head(found, unread))
+    return name_node_sets({section.nodes for section in discovery.sections}, hosts)
 
 
-def _notes(unsaid: Sequence[str], secrets: Sequence[str]) -> Iterator[str]:
-    if unsaid:
-        yield f"Not said here, and left as it is: {'; '.join(unsaid)}."
+def _render(discovery: Discovery, plan: Mapping[str, object], unread: Sequence[str]) -> str:
+    from gpuplan.output.plan_file import render_plan_file
+
+    notes = {
+        (section.kind, section.key): tuple(_notes(section.omitted, section.secrets)) for section in discovery.sections
+    }
+    return render_plan_file(plan, notes, _header(discovery, unread))
+
+
+def _notes(omitted: Sequence[str], secrets: Sequence[str]) -> Iterator[str]:
+    if omitted:
+        yield f"Not in this plan file, and left as it is: {'; '.join(omitted)}."
     if secrets:
         names = ", ".join(secrets)
-        yield f"Looks like a secret, so its value is not here: {names}. Set it where gpuplan runs, or use ${{file:…}}."
+        yield f"Looks like a secret, value left out: {names}. Set it in gpuplan's environment, or use ${{file:…}}."
 
 
-def _head(found: Discovery, unread: Sequence[str]) -> Iterator[str]:
-    yield "Written by gpuplan discover: the nodes as they are. gpuplan plan shows no changes as long as they stay so."
-    if any(each.kind == "containers" for each in found.sections):
-        yield "What runs was made by somebody else, and is left alone; adopt: true has a container replaced by one of"
-        yield "gpuplan's own. What a container states here is compared with it from now on."
-    yield from (f"{node} could not be read, and is not in here." for node in unread)
-    if found.left_out:
+def _header(discovery: Discovery, unread: Sequence[str]) -> Iterator[str]:
+    yield "Written by gpuplan discover. gpuplan plan shows no changes as long as the nodes stay as they are."
+    if any(section.kind == "containers" for section in discovery.sections):
+        yield "The containers are unmanaged: gpuplan leaves them alone as long as they match this file. To manage a"
+        yield "container, set adopt: true; the next apply replaces it by one of its own."
+    yield from (f"{node} is missing, because it could not be read." for node in unread)
+    if discovery.left_out:
         yield ""
         yield "Left out:"
-        yield from (f"- {node}: {what}: {why}" for node, what, why in _together(found))
+        yield from (f"- {node}: {what}: {why}" for node, what, why in _group_left_out(discovery))
     yield ""
 
 
-def _together(found: Discovery) -> Iterator[tuple[str, str, str]]:
-    """What is left out of each node, with those of one reason in one line."""
+def _group_left_out(discovery: Discovery) -> Iterator[tuple[str, str, str]]:
+    """What is left out of each node and why, one line per reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
-    for each in found.left_out:
-        reasons.setdefault((each.node, each.why), []).append(each.what)
+    for item in discovery.left_out:
+        reasons.setdefault((item.node, item.why), []).append(item.what)
     return ((node, ", ".join(things), why) for (node, why), things in reasons.items())
 
 
-def _refuse(out: str, name: str) -> None:
+def _check_options(out: str, name: str) -> None:
     import re
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", name):
-        detail = f"--name was given “{name}”; a name has letters, digits, and _ . - between them."
-        raise Problem(Diagnostic("Not a name for a plan file", detail), Exit.USAGE)
+        detail = f"--name was given “{name}”. A name has at most 63 letters, digits, “_”, “.” and “-”."
+        raise Problem(Diagnostic("Invalid plan name", detail), Exit.USAGE)
     if out and Path(out).exists():
-        fix = "Choose another file, or remove that one."
-        raise Problem(Diagnostic("The file is there already", f"{out} is not written over.", fix), Exit.USAGE)
+        fix = "Choose another file, or remove it."
+        raise Problem(Diagnostic("Refusing to overwrite a file", f"{out} exists.", fix), Exit.USAGE)
 
 
 def _write(path: Path, text: str) -> None:
-    """Readable by its owner alone: what runs on the nodes is nobody else's business until somebody says so."""
+    """Write with mode 0600: the file shows what runs on the nodes."""
     import os
 
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as fault:
-        raise Problem(Diagnostic("The plan file cannot be written", f"{path}: {fault.strerror}.")) from None
+    except OSError as error:
+        raise Problem(Diagnostic("Cannot write the plan file", f"{path}: {error.strerror}.")) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""`gpuplan drift-check`: says what changed on the nodes since the last apply; for cron."""
+"""`gpuplan drift-check`: reports what changed on the nodes since the last apply; for cron."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
+from gpuplan.cli.inputs import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
 from gpuplan.types.diagnostic import Exit
 
 
@@ -15,32 +15,32 @@ def drift_check(
     inventory: InventoryPath = "",
     var: Variables = None,
     var_file: VariableFiles = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also say that all is well.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also report nodes that are in sync.")] = False,
     as_json: AsJson = False,
 ) -> Exit:
-    """Tell what changed on the nodes since the last apply.
+    """Report what changed on the nodes since the last apply.
 
-    Changes nothing and takes no lock. Says nothing when all is well, so that cron only writes when there is news.
+    Changes nothing and takes no lock. Prints nothing if all nodes are in sync, so that cron sends no mail.
     """
     import os
 
+    from gpuplan.cli.change_sets import all_diagnostics
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs
-    from gpuplan.cli.interrupt import leaving_at_once
-    from gpuplan.cli.planning import problems
-    from gpuplan.cli.voice import Voice
+    from gpuplan.cli.interrupt import exit_on_interrupt
     from gpuplan.core.exitcode import of_report
     from gpuplan.core.run import drift
-    from gpuplan.output.findings import report as page
-    from gpuplan.output.json import report as document
+    from gpuplan.output.drift import render_drift_report
+    from gpuplan.output.json import drift_document
 
-    voice = Voice(as_json)
+    console = Console(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
     if verbose:
-        voice.tell(inputs.warnings)
-    with voice.progress(lines=False) as listen, leaving_at_once():
+        console.report(inputs.warnings)
+    with console.progress(lines=False) as listen, exit_on_interrupt():
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
-    voice.show(page(report, verbose))
-    voice.tell([*report.diagnostics, *problems(report.nodes)])
+    console.show(render_drift_report(report, verbose))
+    console.report([*report.diagnostics, *all_diagnostics(report.nodes)])
     code = of_report(report)
-    voice.answer(document(report), code)
+    console.print_document(drift_document(report), code)
     return code

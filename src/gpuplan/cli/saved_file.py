@@ -1,4 +1,4 @@
-"""Change sets as files: written for their owner alone, told from plan files by what is in them."""
+"""Saved change sets: written with mode 0600, recognised by their content and protected by a digest."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gpuplan.types.diagnostic import Diagnostic, Exit, Location, Problem
 from gpuplan.types.value import Json, JsonObject
 
 MARK = '"gpuplan change set"'
-"""What stands near the beginning of every saved change set."""
+"""Found near the beginning of every saved change set."""
 HEAD = 400
-LARGEST = 256 << 20
-"""Bytes of a saved change set that are read."""
+"""Characters of a file in which `MARK` is looked for."""
+MAX_SIZE = 256 << 20
+"""Bytes; a larger file is not read."""
 
 
 def is_change_set(path: str) -> bool:
-    """True where the file is a saved change set, whatever it is called."""
+    """True if the file is a saved change set, whatever its name."""
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:
             head = file.read(HEAD)
@@ -29,80 +30,80 @@ def is_change_set(path: str) -> bool:
     return head.lstrip().startswith("{") and MARK in head
 
 
-def read(path: str) -> tuple[ChangeSet, str]:
-    """The change set in a file, and the inventory with which it was made.
+def read_change_set(path: str) -> tuple[ChangeSet, str]:
+    """Read a change set and the path of the inventory that it was made with.
 
     Raises:
-        Problem: the file is not to be read, no change set, damaged, changed since, or of another format.
+        Problem: the file cannot be read, is no change set, was edited or damaged, or has another format.
     """
     from gpuplan.core.plan.saved import restore
 
     document = _document(path)
     if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise Problem(_another_thing(path), Exit.USAGE)
+        raise Problem(_not_a_change_set(path), Exit.USAGE)
     if document.get("format") == FORMAT and document.get("digest") != _digest(document):
-        raise Problem(_changed(path))
+        raise Problem(_digest_mismatch(path))
     inventory = document.get("inventory")
     return restore(document, path), inventory if isinstance(inventory, str) else ""
 
 
-def write(path: str, change_set: ChangeSet, inventory: str) -> None:
-    """Save it, whole or not at all, with mode 0600.
+def write_change_set(path: str, change_set: ChangeSet, inventory: str) -> None:
+    """Save a change set atomically, with mode 0600.
 
     Raises:
-        Problem: the folder does not let us.
+        Problem: the file cannot be written.
     """
-    from gpuplan.cli.voice import as_json_text
-    from gpuplan.output.json_change_set import change_set as whole
+    from gpuplan.output.json import change_set_document as whole
+    from gpuplan.output.json import json_text
 
-    plain = as_json_text({**whole(change_set), "inventory": str(Path(inventory).absolute())})
+    plain = json_text({**whole(change_set), "inventory": str(Path(inventory).absolute())})
     document: JsonObject = {**json.loads(plain), "digest": _digest(json.loads(plain))}
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(as_json_text(document) + "\n")
+                file.write(json_text(document) + "\n")
             Path(name).replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as fault:
-        raise Problem(_unwritable(path, fault.strerror or str(fault))) from fault
+    except OSError as error:
+        raise Problem(_unwritable(path, error.strerror or str(error))) from error
 
 
 def refuse_to_overwrite(path: str) -> None:
-    """Nothing but a former change set is ever overwritten.
+    """Make sure that only an older change set is overwritten.
 
     Raises:
-        Problem: something else has that name, or its folder is not there.
+        Problem: the path is something else, or its directory does not exist.
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise Problem(_unwritable(path, f"there is no folder {target.parent}"))
+        raise Problem(_unwritable(path, f"the directory {target.parent} does not exist"))
     if target.is_dir() or (os.path.lexists(target) and not is_change_set(path)):
         raise Problem(
             Diagnostic(
-                "The file to save to holds something else",
-                f"{path} is there and is not a change set, so it is not overwritten.",
-                "Give --out another name, or remove the file.",
+                "Refusing to overwrite a file",
+                f"{path} exists and is not a saved change set.",
+                "Choose another name for --out, or remove the file.",
                 where=Location(path),
             )
         )
 
 
 def refuse_as_plan_file(path: str) -> None:
-    """A verb that takes only plan files was given a path.
+    """Check the path of a command that takes only plan files.
 
     Raises:
-        Problem: it leads to a change set.
+        Problem: it is a saved change set.
     """
     if is_change_set(path):
         raise Problem(
             Diagnostic(
-                "This is a saved change set",
-                f"{path} was saved by gpuplan plan --out; a plan file is wanted here.",
-                f"Use gpuplan apply {path} or gpuplan show {path}.",
+                "Not a plan file",
+                f"{path} is a change set saved by gpuplan plan --out; this command needs a plan file.",
+                f"To review or apply it, run gpuplan show {path} or gpuplan apply {path}.",
                 where=Location(path),
             ),
             Exit.USAGE,
@@ -110,7 +111,7 @@ def refuse_as_plan_file(path: str) -> None:
 
 
 def _digest(document: JsonObject) -> str:
-    """SHA-256 of all but the digest itself, as JSON with sorted keys, without blanks, in ASCII."""
+    """SHA-256 of everything but the digest, as ASCII JSON with sorted keys and without spaces."""
     content = {key: value for key, value in document.items() if key != "digest"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -118,60 +119,60 @@ def _digest(document: JsonObject) -> str:
 
 def _document(path: str) -> Json:
     if not path:
-        raise Problem(no_path("A saved change set", "FILE"), Exit.USAGE)
+        raise Problem(missing_path("a saved change set", "FILE"), Exit.USAGE)
     try:
         file = Path(path)
-        if file.stat().st_size > LARGEST:
-            raise Problem(_unreadable(path, f"it is larger than {LARGEST >> 20} MiB"))
+        if file.stat().st_size > MAX_SIZE:
+            raise Problem(_unreadable(path, f"the file is larger than {MAX_SIZE >> 20} MiB"))
         text = file.read_text(encoding="utf-8", errors="replace")
         document: Json = json.loads(text)
-    except OSError as fault:
-        raise Problem(_unreadable(path, fault.strerror or str(fault))) from fault
-    except (ValueError, RecursionError) as fault:
+    except OSError as error:
+        raise Problem(_unreadable(path, error.strerror or str(error))) from error
+    except (ValueError, RecursionError) as error:
         if not is_change_set(path):
-            raise Problem(_another_thing(path), Exit.USAGE) from fault
-        raise Problem(_unreadable(path, f"it is damaged: {fault}")) from fault
+            raise Problem(_not_a_change_set(path), Exit.USAGE) from error
+        raise Problem(_unreadable(path, f"the file is damaged: {error}")) from error
     return document
 
 
-def no_path(what: str, argument: str) -> Diagnostic:
-    """An empty path was given, as an unset variable of a shell gives it."""
+def missing_path(what: str, argument: str) -> Diagnostic:
+    """The path is empty, for example because a shell variable is not set."""
     return Diagnostic(
-        "No path was given", f"{what} is wanted, and {argument} is empty.", f"Name the file in place of {argument}."
+        "Empty path", f"This command needs {what}, but {argument} is empty.", f"Name the file in place of {argument}."
     )
 
 
-def _another_thing(path: str) -> Diagnostic:
+def _not_a_change_set(path: str) -> Diagnostic:
     return Diagnostic(
-        "Not a change set",
-        f"{path} is not what gpuplan plan --out saves.",
-        "Name a saved change set; gpuplan plan shows what a plan file would change.",
+        "Not a saved change set",
+        f"{path} was not saved by gpuplan plan --out.",
+        "Name a saved change set. To see what a plan file would change, run gpuplan plan.",
         where=Location(path),
     )
 
 
-def _changed(path: str) -> Diagnostic:
+def _digest_mismatch(path: str) -> Diagnostic:
     return Diagnostic(
-        "The change set was changed since it was saved",
-        f"The content of {path} does not have the digest that was saved with it: it was edited or damaged.",
-        "Make a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
+        "The saved change set was modified",
+        f"The content of {path} does not match its digest: it was edited or damaged after it was saved.",
+        "Save a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
         where=Location(path),
     )
 
 
 def _unreadable(path: str, why: str) -> Diagnostic:
     return Diagnostic(
-        "A saved change set cannot be read",
+        "Cannot read the saved change set",
         f"{path}: {why}.",
-        "Make a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
+        "Save a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
         where=Location(path),
     )
 
 
 def _unwritable(path: str, why: str) -> Diagnostic:
     return Diagnostic(
-        "The change set cannot be saved",
+        "Cannot save the change set",
         f"{path}: {why}.",
-        "Give --out a file in a folder that you may write to.",
+        "Choose a file for --out in a directory that you can write to.",
         where=Location(path),
     )

@@ -1,4 +1,4 @@
-"""`gpuplan smoke`: asks the loaded models for inferences and tells how long they take."""
+"""`gpuplan smoke`: runs inferences on the loaded models and reports their latencies."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
+from gpuplan.cli.inputs import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
 from gpuplan.types.diagnostic import Exit
 
-FILES = 65536
-"""Open files that are enough for all requests in flight: each takes four, on every node at once."""
+MAX_OPEN_FILES = 65536
+"""Open files that suffice for all requests in flight: each takes four, on all nodes in parallel."""
 
 
-class OverProtocol(enum.StrEnum):
-    """What --protocol takes."""
+class ProtocolChoice(enum.StrEnum):
+    """The values of --protocol."""
 
     HTTP = "http"
     GRPC = "grpc"
 
 
-class OverMemory(enum.StrEnum):
-    """What --shared-memory takes."""
+class SharedMemoryChoice(enum.StrEnum):
+    """The values of --shared-memory."""
 
     NONE = "none"
     SYSTEM = "system"
@@ -34,41 +34,49 @@ def smoke(
     inventory: InventoryPath = "",
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", metavar="ADDRESS", help="Only models that match this glob; may be repeated."),
+        typer.Option(
+            "--target", metavar="ADDRESS", help="Only models that match this glob (node/kind/name). Repeatable."
+        ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME", help="Only this model, also without a smoke section; may be repeated."),
+        typer.Option("--model", metavar="NAME", help="Only this model, even without a smoke section. Repeatable."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also models without a smoke section.")] = False,
-    requests: Annotated[int, typer.Option("--requests", min=1, max=1_000_000, help="Requests to each version.")] = 1,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=256, help="Requests in flight.")] = 1,
-    protocol: Annotated[OverProtocol | None, typer.Option("--protocol", help="Instead of what is stated.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Include models without a smoke section.")] = False,
+    requests: Annotated[int, typer.Option("--requests", min=1, max=1_000_000, help="Requests per model version.")] = 1,
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", min=1, max=256, help="Requests in flight at the same time, per model version."),
+    ] = 1,
+    protocol: Annotated[
+        ProtocolChoice | None, typer.Option("--protocol", help="Override the protocol of the smoke section.")
+    ] = None,
     shared_memory: Annotated[
-        OverMemory | None, typer.Option("--shared-memory", help="Instead of what is stated.")
+        SharedMemoryChoice | None,
+        typer.Option("--shared-memory", help="Override the shared memory of the smoke section."),
     ] = None,
     var: Variables = None,
     var_file: VariableFiles = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Ask the loaded models for inferences, and tell how long they take.
+    """Run inferences on the loaded models and report their latencies.
 
-    Changes nothing and takes no lock. Asks each model that has a smoke section, in each of its versions.
+    Sends requests to every version of each model that has a smoke section. Changes nothing and takes no lock.
     """
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs
-    from gpuplan.cli.interrupt import leaving_at_once
-    from gpuplan.cli.voice import Voice
+    from gpuplan.cli.interrupt import exit_on_interrupt
     from gpuplan.core.smoke import Choice, exit_of
-    from gpuplan.core.smoke import smoke as ask
-    from gpuplan.output.json_smoke import document
-    from gpuplan.output.smoke import page
+    from gpuplan.core.smoke import smoke as run_smoke
+    from gpuplan.output.json import smoke_document
+    from gpuplan.output.smoke import render_smoke
     from gpuplan.resources.model.smoke.run import RequestLoad
     from gpuplan.resources.model.smoke.spec import memory_of, protocol_of
 
-    allow_open_files()
-    voice = Voice(as_json)
+    raise_open_files_limit()
+    console = Console(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
-    voice.tell(inputs.warnings)
+    console.report(inputs.warnings)
     choice = Choice(
         tuple(target or ()),
         tuple(model or ()),
@@ -77,21 +85,21 @@ def smoke(
         protocol_of(protocol.value if protocol else ""),
         memory_of(shared_memory.value) if shared_memory else None,
     )
-    with voice.progress(lines=False) as listen, leaving_at_once():
-        nodes = ask(inputs.plan, inputs.inventory, choice, base_dir=inputs.base_dir, listen=listen)
-    voice.show(page(nodes))
-    voice.tell([each for node in nodes for each in node.unread])
-    voice.tell([each for node in nodes for proof in node.proofs for each in proof.diagnostics])
+    with console.progress(lines=False) as listen, exit_on_interrupt():
+        nodes = run_smoke(inputs.plan, inputs.inventory, choice, base_dir=inputs.base_dir, listen=listen)
+    console.show(render_smoke(nodes))
+    console.report([diagnostic for node in nodes for diagnostic in node.unread])
+    console.report([diagnostic for node in nodes for proof in node.proofs for diagnostic in proof.diagnostics])
     code = exit_of(nodes)
-    voice.answer(document(inputs.plan.name, nodes), code)
+    console.print_document(smoke_document(inputs.plan.name, nodes), code)
     return code
 
 
-def allow_open_files() -> None:
-    """Have as many as this user may have, `FILES` at most; a shell usually allows 1024 where nobody asks for more."""
+def raise_open_files_limit() -> None:
+    """Raise this process's limit of open files to `MAX_OPEN_FILES` if the user may; shells usually set it to 1024."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    allowed = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

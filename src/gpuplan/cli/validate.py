@@ -1,16 +1,15 @@
-"""`gpuplan validate`: everything that can be known without asking a node, all faults at once."""
+"""`gpuplan validate` and `gpuplan schema`: what can be said of a plan file without reading a node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.options import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
+from gpuplan.cli.inputs import AsJson, InventoryPath, PlanPath, VariableFiles, Variables
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Severity
 
 if TYPE_CHECKING:
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import Inputs
-    from gpuplan.core.plan.desired import Wish
     from gpuplan.planfile.schema import PlanFile
 
 
@@ -21,62 +20,72 @@ def validate(
     var_file: VariableFiles = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Check the plan file and tell all its faults at once.
+    """Check a plan file and report all errors at once.
 
-    With an inventory, also what it means for each node; no node is asked.
+    With an inventory, the plan file is also checked for each node. No node is contacted.
     """
+    from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs, read_plan_file
-    from gpuplan.cli.voice import Voice
-    from gpuplan.output.json import told
+    from gpuplan.output.json import diagnostics_document
     from gpuplan.output.page import paragraph
-    from gpuplan.output.words import count
 
-    voice = Voice(as_json)
+    console = Console(as_json)
     if inventory:
-        inputs = read_inputs(plan, inventory, var, var_file)
-        voice.tell(inputs.warnings)
-        wishes = _wishes(inputs)
-        voice.tell([warning for wish in wishes.values() for warning in wish.warnings])
-        hosts = count(len(inputs.inventory.hosts), "node")
-        resources = count(sum(len(wish.desired) for wish in wishes.values()), "resource")
-        words = f"Valid: {resources} on {hosts}{_silenced(inputs)}."
+        summary = _validate_for_nodes(read_inputs(plan, inventory, var, var_file), console)
     else:
-        found, held = _models(read_plan_file(plan, var, var_file))
-        voice.tell(found)
-        words = f"Valid as far as a plan file shows alone; add -i INVENTORY to check it for each node{held}."
-    voice.show([paragraph(words)])
-    voice.answer(told(), Exit.DONE)
+        summary = _validate_alone(read_plan_file(plan, var, var_file), console)
+    console.show([paragraph(summary)])
+    console.print_document(diagnostics_document(), Exit.DONE)
     return Exit.DONE
 
 
-def _wishes(inputs: Inputs) -> Mapping[str, Wish]:
+def schema() -> Exit:
+    """Print the JSON Schema of plan files, for editors."""
+    from gpuplan.cli.console import print_json
+    from gpuplan.planfile.json_schema import schema as of_plan_files
+
+    print_json(of_plan_files())
+    return Exit.DONE
+
+
+def _validate_for_nodes(inputs: Inputs, console: Console) -> str:
     from gpuplan.core.plan.desired import desire
-
-    return desire(inputs.plan, inputs.inventory.hosts)
-
-
-def _silenced(inputs: Inputs) -> str:
+    from gpuplan.output.text import count
     from gpuplan.planfile.sources import silenced_count
 
-    return _held(silenced_count(inputs.plan))
+    console.report(inputs.warnings)
+    nodes = desire(inputs.plan, inputs.inventory.hosts).values()
+    console.report([warning for node in nodes for warning in node.warnings])
+    resources = count(sum(len(node.desired) for node in nodes), "resource")
+    hosts = count(len(inputs.inventory.hosts), "node")
+    return f"Valid: {resources} on {hosts}{_silenced_note(silenced_count(inputs.plan))}."
 
 
-def _models(plan: PlanFile) -> tuple[list[Diagnostic], str]:
-    """What there is to warn of in the models, and how much was silenced; an error of theirs ends the verb."""
+def _validate_alone(plan: PlanFile, console: Console) -> str:
+    warnings, silenced = _check_models(plan)
+    console.report(warnings)
+    return f"Valid without an inventory{_silenced_note(silenced)}. Add -i INVENTORY to check it for each node."
+
+
+def _check_models(plan: PlanFile) -> tuple[list[Diagnostic], int]:
+    """The warnings about the models, and how many findings are silenced.
+
+    Raises:
+        Problem: a model has an error.
+    """
     from gpuplan.planfile.sources.source import lint_models, servers_without_inventory
     from gpuplan.resources.model.desired import smoke_issues
 
-    found, silenced = lint_models(plan)
-    found += tuple(
-        fault for host, placed in servers_without_inventory(plan) for fault in smoke_issues(plan, host, placed)
+    findings, silenced = lint_models(plan)
+    findings += tuple(
+        error for host, placed in servers_without_inventory(plan) for error in smoke_issues(plan, host, placed)
     )
-    if any(each.severity is Severity.ERROR for each in found):
-        raise Problem(found)
-    return list(found), _held(silenced)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise Problem(findings)
+    return list(findings), silenced
 
 
-def _held(silenced: int) -> str:
-    from gpuplan.output.checks import silenced_words
+def _silenced_note(silenced: int) -> str:
+    from gpuplan.output.summary import describe_silenced
 
-    words = silenced_words(silenced)
-    return f"; {words}" if words else ""
+    return f"; {describe_silenced(silenced)}" if silenced else ""

@@ -1,4 +1,4 @@
-"""Diagnostics on a terminal: what, where with the line of the file, why, and what to do, behind a left rule."""
+"""Diagnostics on a terminal: what, where (with the line of the file), why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,45 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from gpuplan.output.escape import rows, visible
-from gpuplan.output.excerpt import Excerpt
-from gpuplan.output.page import BLANK, Block, Page, paragraph
-from gpuplan.output.words import some
+from gpuplan.output.page import BLANK, Block, Excerpt, Page, paragraph
+from gpuplan.output.text import rows, shorten, visible
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 
 Source = Callable[[Location], str | None]
-"""The text of the line that a location names, or None where it cannot be read."""
+"""Returns the line at a location, or None if it cannot be read."""
 COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 COMMAND = "    "
-"""What a row of a fix begins with that is to be run as it stands: it is never wrapped, so that it can be copied."""
-MOST = 50
+"""The indent of a command in a fix; such a row never wraps, so that it can be copied."""
+MAX_SHOWN = 50
 """Problems that are shown in full."""
-MOST_ADDRESSES = 20
-"""Addresses of one problem that are named."""
+MAX_ADDRESSES = 20
+"""Addresses that are listed for one problem."""
 
 
 def no_source(where: Location) -> str | None:  # noqa: ARG001  (the signature is that of Source)
-    """For whoever has no files at hand."""
+    """A source without any file."""
     return None
 
 
-def diagnostics(told: Sequence[Diagnostic], source: Source = no_source, most: int = MOST) -> Page:
-    """Each problem once with all that it is about, warnings first so that errors stand nearest to the prompt.
+def render_diagnostics(diagnostics: Sequence[Diagnostic], source: Source = no_source, limit: int = MAX_SHOWN) -> Page:
+    """Each problem once with all its addresses; warnings first, so that errors are nearest to the prompt.
 
-    Of more than `most` the errors are shown before the warnings; of the rest there is only the number.
+    At most `limit` problems are shown, errors before warnings; the rest is counted.
     """
-    addresses = together(told)
-    shown = sorted(addresses, key=_is_warning)[:most]
+    addresses = group_by_problem(diagnostics)
+    shown = sorted(addresses, key=_is_warning)[:limit]
     for diagnostic in sorted(shown, key=_is_warning, reverse=True):
         yield BLANK
-        yield from _one(diagnostic, [visible(address) for address in addresses[diagnostic] if address], source)
+        yield from _render(diagnostic, [visible(address) for address in addresses[diagnostic] if address], source)
     if more := len(addresses) - len(shown):
         yield BLANK
-        yield paragraph(f"and {more} more; --json tells all of them.")
+        yield paragraph(f"{more} more not shown; use --json for all of them.")
 
 
-def together(told: Sequence[Diagnostic]) -> Mapping[Diagnostic, Mapping[str, None]]:
-    """Each problem without its address → all addresses that have it."""
+def group_by_problem(diagnostics: Sequence[Diagnostic]) -> Mapping[Diagnostic, Mapping[str, None]]:
+    """Each problem without its address → all its addresses."""
     addresses: dict[Diagnostic, dict[str, None]] = {}
-    for diagnostic in told:
+    for diagnostic in diagnostics:
         addresses.setdefault(replace(diagnostic, address=""), {})[diagnostic.address] = None
     return addresses
 
@@ -56,14 +54,14 @@ def _is_warning(diagnostic: Diagnostic) -> bool:
     return diagnostic.severity is Severity.WARNING
 
 
-def _one(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
+def _render(diagnostic: Diagnostic, addresses: Sequence[str], source: Source) -> Iterator[Block]:
     colour = COLOURS[diagnostic.severity]
     head = Text.assemble((f"{diagnostic.severity.value.capitalize()}: ", colour), (visible(diagnostic.summary), "bold"))
     if diagnostic.check:
         head.append(f"  [{visible(diagnostic.check)}]", "dim")
     where = [visible(str(diagnostic.where))] if diagnostic.where else []
     yield _ruled(head, colour)
-    if places := [*where, *some(addresses, MOST_ADDRESSES)]:
+    if places := [*where, *shorten(addresses, MAX_ADDRESSES)]:
         yield _ruled(Text(", ".join(places)), colour)
     if diagnostic.where and (line := source(diagnostic.where)) is not None:
         yield Excerpt(line, diagnostic.where.line, diagnostic.where.column, colour)

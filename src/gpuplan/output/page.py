@@ -1,24 +1,32 @@
-"""The page that all terminal views write on: paragraphs with a lead, and field tables that fit the width."""
+"""The parts of terminal views (paragraphs, field tables, excerpts of files) and the terminal they are printed on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import islice
+from typing import IO, TypeAlias
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.cells import cell_len, get_character_cell_size
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
-from gpuplan.output.excerpt import Excerpt
+from gpuplan.output.text import visible
+from gpuplan.types.value import PRIVATE
 
-NARROWEST = 20
-"""Columns that a paragraph's body gets even where the terminal has fewer."""
+MIN_WIDTH = 20
+"""Columns that text gets even if the terminal has fewer."""
+PIPE_WIDTH = 100
+"""Columns of text for a file or a pipe, unless COLUMNS is set."""
+BATCH = 200
+"""Blocks that are printed in one call."""
+CUT = "…"
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Text that wraps: `lead` stands before its first row, `hang` before each further one."""
+    """Text that wraps, with `lead` before its first row and `hang` before each further row."""
 
     body: Text
     lead: Text
@@ -27,8 +35,8 @@ class Paragraph:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Rows no wider than the page, long words folded."""
-        width = max(NARROWEST, options.max_width - self.lead.cell_len)
-        if not self.wraps or self.body.cell_len <= width:  # nearly always, and wrapping costs more than all the rest
+        width = max(MIN_WIDTH, options.max_width - self.lead.cell_len)
+        if not self.wraps or self.body.cell_len <= width:  # the usual case, and wrapping is slow
             line = Text.assemble(self.lead, self.body)
             line.rstrip()
             yield line
@@ -41,7 +49,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class FieldRow:
-    """One row of a field table; `before` is None where there is only one value to show."""
+    """One row of a field table; `before` is None if there is only one value to show."""
 
     path: str
     before: str | None
@@ -59,7 +67,7 @@ class Fields:
     widest_before: int = 40
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Each field in one row where the page is wide enough."""
+        """Each field in one row if the page is wide enough."""
         path_width = _widest((row.path for row in self.table), self.widest_path)
         before_width = _widest((row.before for row in self.table if row.before is not None), self.widest_before)
         for row in self.table:
@@ -69,7 +77,7 @@ class Fields:
     def _rows(self, row: FieldRow, path_width: int, before_width: int, width: int) -> Iterable[Paragraph]:
         label = f"{' ' * self.indent}{_padded(row.path, path_width)}  "
         column = self.indent + path_width + 2
-        if max(cell_len(label), column) + NARROWEST > width:
+        if max(cell_len(label), column) + MIN_WIDTH > width:
             yield paragraph(row.path, " " * self.indent)
             column = self.indent + 4
             label = " " * column
@@ -84,12 +92,34 @@ class Fields:
         yield paragraph(Text(row.after, row.style), f"{' ' * (column - 2)}→ ", " " * column)
 
 
+@dataclass(frozen=True)
+class Excerpt:
+    """A line of a file with its number and a mark under `column` (from 1; 0: no mark), cut so that it never wraps."""
+
+    line: str
+    number: int
+    column: int
+    colour: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The line in one row and the mark in the next."""
+        number = f"{self.number:>6} │ "
+        rule = ("│ ", self.colour)
+        line, cell = cut_around(self.line, self.column, max(MIN_WIDTH, options.max_width - len(number) - 2))
+        row = Text.assemble(rule, (number, "dim"), line)
+        row.rstrip()
+        yield row
+        if cell is not None:
+            lead = f"{' ' * (len(number) - 2)}│ "
+            yield Text.assemble(rule, (lead, "dim"), " " * cell, ("^", self.colour))
+
+
 Block: TypeAlias = Paragraph | Fields | Excerpt
 Page: TypeAlias = Iterable[Block]
 
 
 def paragraph(body: Text | str, lead: Text | str = "", hang: Text | str | None = None, wraps: bool = True) -> Paragraph:
-    """A paragraph; without `hang` its further rows are indented as far as its first."""
+    """A paragraph; without `hang`, further rows are indented like the first."""
     first = Text(lead) if isinstance(lead, str) else lead
     rest = " " * first.cell_len if hang is None else hang
     return Paragraph(
@@ -100,8 +130,68 @@ def paragraph(body: Text | str, lead: Text | str = "", hang: Text | str | None =
 BLANK = paragraph("")
 
 
+def open_console(stream: IO[str], environ: Mapping[str, str] = os.environ) -> Console:
+    """A rich console: as wide as the terminal; without colour for pipes, NO_COLOR and TERM=dumb."""
+    is_terminal = stream.isatty()
+    plain = not is_terminal or bool(environ.get("NO_COLOR")) or environ.get("TERM") in ("dumb", "unknown")
+    return Console(
+        file=stream,
+        width=None if is_terminal or environ.get("COLUMNS", "").isdigit() else PIPE_WIDTH,
+        color_system=None if plain else "auto",
+        force_terminal=is_terminal,
+        legacy_windows=False,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=False,
+        _environ=environ,
+    )
+
+
+def draw(page: Page, console: Console) -> None:
+    """Print a page."""
+    blocks = iter(page)
+    while batch := tuple(islice(blocks, BATCH)):
+        console.print(Group(*batch), crop=False, overflow="ignore", no_wrap=True)
+
+
+def cut_around(line: str, column: int, width: int) -> tuple[str, int | None]:
+    """The part of the line that fits `width` cells, and the cell (from 0) to mark; None if nothing is marked.
+
+    A column inside a redacted value is not marked.
+    """
+    end = len(line) - len(PRIVATE) if line.endswith(PRIVATE) else len(line)
+    marks = 1 <= column <= end + 1
+    index = min(max(column - 1, 0), end)
+    start = max(0, index - width)
+    raw = line[start : index + width]
+    before, after = (_plain(part) for part in (raw[: index - start], raw[index - start :]))
+    whole = start == 0 and start + len(raw) == len(line)
+    if not (whole and cell_len(before) + cell_len(after) <= width):
+        if start or cell_len(before) > 2 * width // 3:
+            before = CUT + _fitting(before[::-1], width // 2 - 1)[::-1]
+        room = width - cell_len(before)
+        if cell_len(after) > room or start + len(raw) < len(line):
+            after = _fitting(after, room - 1) + CUT
+    return before + after, cell_len(before) if marks else None
+
+
+def _plain(text: str) -> str:
+    return visible(text.replace("\t", " "))
+
+
+def _fitting(text: str, cells: int) -> str:
+    """The beginning of the text that fits."""
+    used = 0
+    for number, character in enumerate(text):
+        used += get_character_cell_size(character)
+        if used > cells:
+            return text[:number]
+    return text
+
+
 def _widest(texts: Iterable[str], limit: int) -> int:
-    """Columns of the widest text that is not beyond the limit; what is wider sticks out of its column."""
+    """Columns of the widest text within the limit; wider texts stick out of their column."""
     return max((width for text in texts if (width := cell_len(text)) <= limit), default=0)
 
 

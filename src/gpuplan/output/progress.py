@@ -1,4 +1,4 @@
-"""Progress: a live line for each step under way on a terminal, plain lines elsewhere; both are listeners of events."""
+"""Progress of reading and applying: a live line per running step on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -13,35 +13,32 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gpuplan.output.amount import bar, percent, words
-from gpuplan.output.escape import visible
 from gpuplan.output.outcomes import step_line
-from gpuplan.output.page import paragraph
-from gpuplan.output.terminal import draw
-from gpuplan.output.words import duration
+from gpuplan.output.page import draw, paragraph
+from gpuplan.output.text import bar, describe_amount, duration, percent, visible
 from gpuplan.types.event import Amount, Asked, Asking, Event, StepEnded, StepProgress, StepStarted
 from gpuplan.types.outcome import Status
 
-QUIET_SECONDS = 10.0
-"""At least so long between two words from inside one step, where every word is a line of its own."""
+MIN_INTERVAL_SECONDS = 10.0
+"""Minimum time between two plain lines of progress within a step."""
 SLOW_SECONDS = 1.0
-"""The end of a faster step is not worth a line of its own; the next one's beginning says as much."""
+"""A faster step gets no line for its end; the start of the next step shows it."""
 
 
 class PlainProgress:
-    """Steps as lines: “gpu-a1: 3/7 create slice cls-a”. Asking is silent; what fails there is told later."""
+    """Steps as lines: “gpu-a1: 3/7 create slice cls-a”. Reading nodes prints nothing."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._said: dict[str, float] = {}
+        self._last_line_at: dict[str, float] = {}
         self._titles: dict[str, str] = {}
-        self._last: dict[str, str] = {}
+        self._last_step: dict[str, str] = {}
         self._tenths: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
-        """One event, from any thread."""
+        """Handle an event, from any thread."""
         with self._lock:
             if text := self._line(event):
                 draw([paragraph(text)], self._console)
@@ -49,15 +46,15 @@ class PlainProgress:
     def _line(self, event: Event) -> str:
         match event:
             case StepStarted():
-                self._said[event.node] = self._clock()
+                self._last_line_at[event.node] = self._clock()
                 self._titles[event.step] = event.title
-                self._last[event.node] = event.step
+                self._last_step[event.node] = event.step
                 return visible(f"{event.node}: {event.number}/{event.total} {event.title}")
             case StepProgress(amount=Amount() as amount):
                 return self._tenth(event, amount)
-            case StepProgress() if self._clock() - self._said.get(event.node, 0.0) >= QUIET_SECONDS:
-                self._said[event.node] = self._clock()
-                return visible(f"{event.node}: … {self._which(event)}{event.text}")
+            case StepProgress() if self._clock() - self._last_line_at.get(event.node, 0.0) >= MIN_INTERVAL_SECONDS:
+                self._last_line_at[event.node] = self._clock()
+                return visible(f"{event.node}: … {self._title_if_needed(event)}{event.text}")
             case StepEnded(outcome=outcome) if outcome.status is Status.FAILED:
                 return visible(f"{event.node}: failed: {outcome.title} ({duration(outcome.seconds)})")
             case StepEnded(outcome=outcome) if outcome.status is Status.DONE and outcome.seconds >= SLOW_SECONDS:
@@ -66,22 +63,22 @@ class PlainProgress:
                 return ""
 
     def _tenth(self, event: StepProgress, amount: Amount) -> str:
-        """A line for each further tenth, unless one has just been written."""
+        """A line for each further tenth, unless one was just printed."""
         tenth, now = percent(amount) // 10, self._clock()
         before = self._tenths.get((event.node, event.step), 0)
-        if tenth <= before or (tenth < 10 and now - self._said.get(event.node, 0.0) < SLOW_SECONDS):
+        if tenth <= before or (tenth < 10 and now - self._last_line_at.get(event.node, 0.0) < SLOW_SECONDS):
             return ""
-        self._tenths[event.node, event.step], self._said[event.node] = tenth, now
-        return visible(f"{event.node}: … {self._which(event)}{event.text}: {words(amount)}")
+        self._tenths[event.node, event.step], self._last_line_at[event.node] = tenth, now
+        return visible(f"{event.node}: … {self._title_if_needed(event)}{event.text}: {describe_amount(amount)}")
 
-    def _which(self, event: StepProgress) -> str:
-        """The step's title, where the node's last line was of another that runs beside it."""
-        last, self._last[event.node] = self._last.get(event.node), event.step
+    def _title_if_needed(self, event: StepProgress) -> str:
+        """The step's title, if the node's last line was about another step that runs at the same time."""
+        last, self._last_step[event.node] = self._last_step.get(event.node), event.step
         return "" if last == event.step else f"{self._titles.get(event.step, event.step)}: "
 
 
 class LiveProgress:
-    """One moving line for each step under way, finished steps above them; use it as a context."""
+    """One live line per running step, with finished steps above them; use it as a context."""
 
     def __init__(self, console: Console) -> None:
         self._lines: dict[tuple[str, str], Text] = {}
@@ -101,24 +98,24 @@ class LiveProgress:
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """One event, from any thread."""
+        """Handle an event, from any thread."""
         self._note(event)
         if isinstance(event, StepEnded) and event.outcome.status is not Status.SKIPPED:
-            # Drawing takes the console's lock, whose holder may be asking for the picture: never under our own.
+            # Not under our own lock: printing takes the console's lock, whose holder may be calling `_picture`.
             draw([paragraph(step_line(event.outcome), f"{visible(event.node)}: ")], self._console)
 
     def _note(self, event: Event) -> None:
         with self._lock:
             match event:
                 case Asking():
-                    self._lines[event.node, ""] = Text(visible(f"{event.node}: asking"))
+                    self._lines[event.node, ""] = Text(visible(f"{event.node}: reading"))
                 case StepStarted():
                     head = Text(visible(f"{event.node}: {event.number}/{event.total} {event.title}"))
                     self._heads[event.node, event.step] = self._lines[event.node, event.step] = head
                 case StepProgress(amount=amount):
-                    told = f"{bar(amount)} {words(amount)}" if amount else visible(event.text)
+                    text = f"{bar(amount)} {describe_amount(amount)}" if amount else visible(event.text)
                     head = self._heads.get((event.node, event.step), Text(visible(event.node)))
-                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {told}", "dim"))
+                    self._lines[event.node, event.step] = Text.assemble(head, (f" · {text}", "dim"))
                 case Asked():
                     self._lines.pop((event.node, ""), None)
                 case StepEnded():
@@ -128,8 +125,8 @@ class LiveProgress:
     def _picture(self) -> Group:
         with self._lock:
             frame = self._spinner.render(time.monotonic())
-            mark = frame if isinstance(frame, Text) else Text("·")
-            lines = [Text.assemble(mark, " ", line) for line in self._lines.values()]
+            spinner = frame if isinstance(frame, Text) else Text("·")
+            lines = [Text.assemble(spinner, " ", line) for line in self._lines.values()]
         for line in lines:
             line.truncate(max(20, self._console.width - 1), overflow="ellipsis")
         return Group(*lines)

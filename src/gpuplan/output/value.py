@@ -1,4 +1,4 @@
-"""How one value of a resource is written: short, in one row, and never mistaken for another."""
+"""How a value of a resource is shown: short, in one row, and unambiguous."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 from collections.abc import Mapping
 from itertools import takewhile
 
-from gpuplan.output.escape import visible
+from gpuplan.output.text import visible
 from gpuplan.types.change import FieldChange
 from gpuplan.types.value import PRIVATE, Json, Later
 
-LONGEST = 240
-"""Characters of one value that are shown; of a longer one only what differs, or its beginning and end."""
+MAX_LENGTH = 240
+"""Characters of a value that are shown; a longer one is cut to its difference, or its beginning and end."""
 CONTEXT = 24
-"""Characters that are shown before the first difference of two long values."""
+"""Characters shown before the first difference of two long values."""
 NOTHING = "(none)"
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _MISTAKABLE = re.compile(r"^(true|false|null|\(.*\)|[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|[\[{\"'].*)?$", re.DOTALL)
 
 
-def written(value: Json | Later) -> str:
-    """The value as an operator reads it: strings bare unless that could be misread, all else as JSON."""
+def format_value(value: Json | Later) -> str:
+    """A string bare unless that is ambiguous, everything else as JSON."""
     if value is None:
         return NOTHING
     if isinstance(value, Later):
@@ -35,33 +35,33 @@ def written(value: Json | Later) -> str:
     return _short_digests(_json(value))
 
 
-def one_side(value: Json | Later, sensitive: bool = False) -> str:
-    """One value alone, cut in the middle where it is long."""
+def format_one(value: Json | Later, sensitive: bool = False) -> str:
+    """One value; a long one is cut in the middle."""
     if sensitive:
         return PRIVATE
-    text = written(value)
-    if len(text) <= LONGEST:
+    text = format_value(value)
+    if len(text) <= MAX_LENGTH:
         return text
-    half = LONGEST // 2
+    half = MAX_LENGTH // 2
     return f"{text[:half]} … {text[-half:]} ({len(text)} characters)"
 
 
-def both_sides(change: FieldChange) -> tuple[str, str]:
-    """Before and after; of long values the part in which they differ."""
+def format_change(change: FieldChange) -> tuple[str, str]:
+    """Before and after; of long values only the part that differs."""
     if change.sensitive:
         return PRIVATE, f"{PRIVATE} changed"
-    before, after = written(change.before), written(change.after)
-    if len(before) <= LONGEST and len(after) <= LONGEST:
+    before, after = format_value(change.before), format_value(change.after)
+    if len(before) <= MAX_LENGTH and len(after) <= MAX_LENGTH:
         return before, after
     agree = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     start = agree - CONTEXT if agree > 2 * CONTEXT else 0
-    return _from(before, start), _from(after, start)
+    return _excerpt(before, start), _excerpt(after, start)
 
 
-def _from(text: str, start: int) -> str:
-    part = text[start : start + LONGEST]
+def _excerpt(text: str, start: int) -> str:
+    part = text[start : start + MAX_LENGTH]
     lead = "… " if start else ""
-    tail = " …" if start + LONGEST < len(text) else ""
+    tail = " …" if start + MAX_LENGTH < len(text) else ""
     note = f" ({len(text)} characters)" if lead or tail else ""
     return f"{lead}{part}{tail}{note}"
 
@@ -71,7 +71,7 @@ def _json(value: Json) -> str:
 
 
 def _plain(value: object) -> object:
-    """What json does not know of our values: read-only mappings and tuples are covered, the rest is text."""
+    """Read-only mappings as JSON, anything else as text."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 

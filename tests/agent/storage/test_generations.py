@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.support import AgentCaller, FakeNode
+from tests.conftest import examples
 
 MODEL = {"plan": "prod", "container": "triton", "model": "m"}
 
@@ -124,7 +125,8 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         monkeypatch.setattr(os, name, guarded(getattr(os, name)))
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.faults
+@settings(max_examples=examples(60), deadline=None)
 @given(cut=st.integers(0, 60), settled=st.booleans(), operation=st.sampled_from(["switch", "restore", "settle"]))
 def test_a_kill_at_any_point_leaves_the_old_or_the_new_directory_whole(
     tmp_path_factory: object, cut: int, settled: bool, operation: str

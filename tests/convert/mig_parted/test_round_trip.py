@@ -17,6 +17,7 @@ from gpuplan.convert.mig_parted.gpus_section import gpus_section
 from gpuplan.nvidia.boards import BOARDS
 from gpuplan.planfile.load import load_plan
 from gpuplan.planfile.schema import PlanFile
+from tests.conftest import examples
 
 PROFILES = sorted({profile.name for board in BOARDS for profile in board.profiles})
 Mig = str | dict[str, object]
@@ -71,7 +72,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("round")
 
 
-@settings(deadline=None, max_examples=60)
+@pytest.mark.faults
+@settings(deadline=None, max_examples=examples(60))
 @given(gpus=GPUS)
 def test_import_of_export_means_the_same_slices(gpus: Mapping[str, tuple[object, Mig]], folder: Path) -> None:
     stated = {name: {"nodes": "all", "select": select, "mig": mig} for name, (select, mig) in gpus.items()}

@@ -21,6 +21,7 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
+from tests.conftest import examples
 from tests.resources.container.case import BOUND, PAUSE, wishes
 from tests.resources.container.node import snapshot
 
@@ -77,7 +78,8 @@ def laid_over(probe: Json, changes: Mapping[tuple[Any, ...], Any]) -> Json:
 DOCKER, GPU = PLAIN.probe("docker").value, PLAIN.probe("gpu").value
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.faults
+@settings(max_examples=examples(400), deadline=None)
 @given(
     docker=st.dictionaries(st.sampled_from(list(paths(DOCKER))), VALUES, min_size=1, max_size=3),
     gpu=st.dictionaries(st.sampled_from(list(paths(GPU))), VALUES, max_size=1),
@@ -115,5 +117,5 @@ def test_a_recorded_spec_of_another_form_does_not_keep_the_plan_file_from_being_
     assert comparison.unknown == ()
     assert {change.address.name for change in comparison.changes} == {"web", "api"}
     warnings = [each for each in comparison.diagnostics if each.severity is Severity.WARNING]
-    (warning,) = [each for each in warnings if each.summary == "What was applied of a container could not be read"]
+    (warning,) = [each for each in warnings if each.summary == "The record of a container cannot be read"]
     assert "(image)" in warning.detail
