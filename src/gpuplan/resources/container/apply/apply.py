@@ -38,12 +38,12 @@ def apply_step(step: Step, context: ApplyContext) -> Facts:
 
 
 def _write_cdi(step: Step, context: ApplyContext) -> Facts:
-    write_specifications(texts(step.arguments["paths"]), step.address, context)
+    write_specifications(texts(step.payload["paths"]), step.address, context)
     return ()
 
 
 def _fetch_image(step: Step, context: ApplyContext) -> Facts:
-    image = step.arguments
+    image = step.payload
     request = ImageRequest(
         name=str(image["image"]),
         archive=str(image["archive"]),
@@ -55,16 +55,16 @@ def _fetch_image(step: Step, context: ApplyContext) -> Facts:
 
 
 def _remove_image(step: Step, context: ApplyContext) -> Facts:
-    return remove_image(str(step.arguments["image"]), EngineContext(address=step.address, apply=context))
+    return remove_image(str(step.payload["image"]), EngineContext(address=step.address, apply=context))
 
 
 def _stop(step: Step, context: ApplyContext) -> Facts:
-    adopts = str(step.arguments.get("adopts", ""))
+    adopts = str(step.payload.get("adopts", ""))
     engine = EngineContext(address=step.address, apply=context, adopts=adopts)
     _remember_adoption(engine)
-    for container_id in texts(step.arguments["ids"]):
+    for container_id in texts(step.payload["ids"]):
         if (container := engine.find(container_id)) is not None:
-            drain(container, float(str(step.arguments.get("drain") or 0.0)), engine)
+            drain(container, float(str(step.payload.get("drain") or 0.0)), engine)
             engine.stop(container)
         after = engine.find(container_id)
         if after is not None and after.busy:
@@ -87,14 +87,14 @@ def _start(step: Step, context: ApplyContext) -> Facts:
 
 
 def _update(step: Step, context: ApplyContext) -> Facts:
-    update(str(step.arguments["id"]), _container_context(step, context))
+    update(str(step.payload["id"]), _container_context(step, context))
     return ()
 
 
 def _remove_leftovers(step: Step, context: ApplyContext) -> Facts:
     container = _container_context(step, context)
     confirm_ready(container)
-    for container_id in texts(step.arguments["ids"]):
+    for container_id in texts(step.payload["ids"]):
         leftover = container.find(container_id)
         if leftover is not None and (leftover.plan == context.plan or _is_adopted(leftover, container)):
             container.remove(leftover)
@@ -139,11 +139,11 @@ def _container_context(step: Step, context: ApplyContext) -> ContainerContext:
     return ContainerContext(
         address=step.address,
         apply=context,
-        adopts=str(step.arguments.get("adopts", "")),
-        spec=from_json(as_object(step.arguments["spec"])),
-        digest=str(step.arguments.get("digest", "")),
-        gpus=as_object(step.arguments.get("gpus", {})),
-        by_cdi=step.arguments.get("cdi") is True,
+        adopts=str(step.payload.get("adopts", "")),
+        spec=from_json(as_object(step.payload["spec"])),
+        digest=str(step.payload.get("digest", "")),
+        gpus=as_object(step.payload.get("gpus", {})),
+        by_cdi=step.payload.get("cdi") is True,
     )
 
 
