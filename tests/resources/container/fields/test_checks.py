@@ -52,8 +52,8 @@ from tests.resources.container.test_spec import faults, one
         ({"sysctls": {"net.core.somaxconn": 1}, "network": "host"}, "Kernel setting applies to the whole node"),
         ({"extra_hosts": {"a b": "10.0.0.1"}}, "Host name is not valid"),
         ({"extra_hosts": {"db": "[fe80::1]"}}, "Host address is not valid"),
-        ({"image": "Team/App:1"}, "An image's name is not understood"),
-        ({"image": "registry:5000/App:1"}, "An image's name is not understood"),
+        ({"image": "Team/App:1"}, "Invalid image reference"),
+        ({"image": "registry:5000/App:1"}, "Invalid image reference"),
         ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
     ],
 )

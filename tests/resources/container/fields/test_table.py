@@ -124,7 +124,7 @@ def test_a_field_that_is_newer_than_the_engine_is_refused(simulated: Bench) -> N
     desired = simulated.want(NAME, spec_of({"annotations": {"a": "b"}}, simulated.image))
     (problem,) = simulated.compare(desired).diagnostics
     assert (problem.summary, problem.severity) == ("Docker engine is too old for a field", Severity.ERROR)
-    assert "annotations, which needs API 1.43" in problem.detail
+    assert "annotations of law needs Docker API 1.43" in problem.detail
 
 
 @pytest.mark.parametrize("name", sorted(IN_PLACE))
