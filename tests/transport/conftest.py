@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.transport import bundle, conversation
+from gpuplan.transport import bundle, pipe
 from tests.agent.support import FakeNode
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Agents that bear two seconds of silence while they hold the lock; sessions that give signs of life in time."""
-    monkeypatch.setattr(bundle, "SILENCE", 2.0)
-    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 0.2)
+    monkeypatch.setattr(bundle, "LOCK_TIMEOUT", 2.0)
+    monkeypatch.setattr(pipe, "KEEPALIVE_INTERVAL", 0.2)
     bundle.agent_program.cache_clear()
     yield
     bundle.agent_program.cache_clear()

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import paramiko
 
-from gpuplan.transport.pump import Pump
+from gpuplan.transport.ssh.channels import Pump
 
 TICK = 0.05
 

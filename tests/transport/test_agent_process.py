@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from gpuplan.transport import conversation
+from gpuplan.transport import pipe
 from gpuplan.transport.agent_process import AgentProcess
 from gpuplan.transport.bundle import agent_program
 from gpuplan.transport.session import Question
@@ -152,7 +152,7 @@ SNAPSHOT = {"format": 1, "asked_at": "now", "seconds": 1, "probes": {}}
     ],
 )
 def test_a_malformed_answer_is_told_as_such(answer: str) -> None:
-    assert told(answer.encode() + b"\n").summary == "The agent's answer could not be understood"
+    assert told(answer.encode() + b"\n").summary == "Invalid answer from the agent"
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,13 @@ def test_a_malformed_answer_is_told_as_such(answer: str) -> None:
 )
 def test_an_answer_has_the_fields_of_its_operation(operation: str, answer: object) -> None:
     diagnostic = told(json.dumps({"ok": answer}).encode() + b"\n", operation=operation)
-    assert diagnostic.summary == "The agent's answer could not be understood"
+    assert diagnostic.summary == "Invalid answer from the agent"
     assert diagnostic.detail.startswith(f"{operation}: ")
 
 
 def test_an_answer_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "LARGEST", 1000)
-    assert told(b"x" * 600, b"x" * 600, b"\n").summary == "The node's answer is too large"
+    monkeypatch.setattr(pipe, "LARGEST", 1000)
+    assert told(b"x" * 600, b"x" * 600, b"\n").summary == "The answer of the node is too large"
 
 
 def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) 
     pipe = Written(HELLO, *[b"x"] * 100)
     agent = AgentProcess("n", pipe)
     pipe.waited.clear()
-    monkeypatch.setattr(conversation.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("gpuplan.transport.pipe.time.monotonic", lambda: next(clock))
     with pytest.raises(ConnectionLost, match="no answer within 120 s"):
         agent.call("record.write", {})
     assert pipe.waited == [70, 20]
@@ -196,8 +196,8 @@ def test_one_deadline_holds_for_a_whole_answer(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_first_word_has_one_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 5))
-    monkeypatch.setattr(conversation.time, "monotonic", lambda: next(clock))
-    with pytest.raises(Problem, match="No word"):
+    monkeypatch.setattr("gpuplan.transport.pipe.time.monotonic", lambda: next(clock))
+    with pytest.raises(Problem, match="No output"):
         AgentProcess("n", Written(*[b"Welcome!\n"] * 100))
 
 
@@ -218,5 +218,5 @@ def test_silence_ends_it() -> None:
     pipe = Written(HELLO, TimeoutError())
     with pytest.raises(Problem, match="does not answer"):
         AgentProcess("n", pipe).call("record.write", {})
-    with pytest.raises(Problem, match="No word"):
+    with pytest.raises(Problem, match="No output"):
         AgentProcess("n", Written(TimeoutError()))

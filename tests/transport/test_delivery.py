@@ -106,7 +106,7 @@ def test_help_that_cannot_be_had_is_done_without(node: FakeNode) -> None:
 
     @contextmanager
     def none() -> Iterator[Courier]:
-        raise Problem(Diagnostic("The SSH server opens no further channel"))
+        raise Problem(Diagnostic("The SSH server refused another channel"))
         yield Courier(node)
 
     deliver([content_of(each) for each in contents], lambda _: None, Courier(node), [none, none])

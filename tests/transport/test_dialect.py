@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuplan.agent import docker
-from gpuplan.transport.dialect import spoken
+from gpuplan.transport.docker_client import api_version
 from gpuplan.types.diagnostic import Exit, Problem
 
 
@@ -24,18 +24,18 @@ from gpuplan.types.diagnostic import Exit, Problem
 )
 def test_the_newest_that_both_know(newest: str, oldest: str | None, chosen: str) -> None:
     about = {"Version": "x", "ApiVersion": newest, "MinAPIVersion": oldest}
-    assert spoken("n", about) == chosen
+    assert api_version("n", about) == chosen
     assert docker.api_prefix(about) == f"/v{chosen}"
 
 
 @pytest.mark.parametrize("about", [{}, {"ApiVersion": None}, {"ApiVersion": "latest"}, {"ApiVersion": "1"}])
 def test_what_says_no_version_is_no_docker_engine(about: dict[str, object]) -> None:
-    with pytest.raises(Problem, match="This is no Docker engine") as caught:
-        spoken("n", about)
+    with pytest.raises(Problem, match="Not a Docker engine") as caught:
+        api_version("n", about)
     assert caught.value.exit_code is Exit.UNREAD
     assert docker.api_prefix(about) == ""
 
 
 def test_an_engine_that_is_too_old_is_told_with_its_version() -> None:
-    with pytest.raises(Problem, match=r"18\.09\.9 speaks API 1\.39; gpuplan needs 1\.40"):
-        spoken("n", {"Version": "18.09.9", "ApiVersion": "1.39", "MinAPIVersion": "1.12"})
+    with pytest.raises(Problem, match=r"18\.09\.9 has API 1\.39; gpuplan needs 1\.40"):
+        api_version("n", {"Version": "18.09.9", "ApiVersion": "1.39", "MinAPIVersion": "1.12"})

@@ -18,7 +18,7 @@ import docker
 import docker.errors
 import pytest
 
-from gpuplan.transport import bundle, conversation, local
+from gpuplan.transport import bundle, local, pipe
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.diagnostic import ConnectionLost, Problem
@@ -143,7 +143,7 @@ def test_the_same_agent_answers(session: Session) -> None:
 
 
 def test_after_its_end_a_session_is_lost_and_stays_quiet(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 0.01)
+    monkeypatch.setattr(pipe, "KEEPALIVE_INTERVAL", 0.01)
     opened = connect(host)
     assert opened.agent("lock.take", owner={}) == {"taken": True}
     opened.close()
@@ -156,7 +156,7 @@ def test_after_its_end_a_session_is_lost_and_stays_quiet(host: Host, monkeypatch
 def test_a_program_that_takes_nothing_or_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "STALLED", 0.1)
     monkeypatch.setattr(local, "GRACE", 0.1)
-    program = local.Program([sys.executable, "-c", "import time; time.sleep(60)"])
+    program = local.LocalProgram([sys.executable, "-c", "import time; time.sleep(60)"])
     with pytest.raises(TimeoutError):
         program.send(bytes(1 << 22))
     with pytest.raises(TimeoutError):
@@ -188,7 +188,7 @@ def test_an_engine_that_breaks_off(session: Session, engine: Server) -> None:
     client = session.docker()
     with pytest.raises(Problem) as caught:
         client.inspect_image("broken")
-    assert summary(caught) == "The Docker engine broke off"
+    assert summary(caught) == "Lost the connection to the Docker engine"
     assert client.version()["Version"] == "20.10"
 
 
@@ -222,7 +222,7 @@ def test_what_a_container_is_given_is_in_no_words_of_ours(
 def test_no_engine_and_a_dead_one(session: Session, path: str) -> None:
     with pytest.raises(Problem) as caught:
         session.docker()
-    assert summary(caught) == "The node has no Docker engine"
+    assert summary(caught) == "No Docker engine on the node"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
         dead.bind(path)
         with pytest.raises(Problem) as caught:
@@ -243,11 +243,11 @@ def test_under_sudo_a_missing_engine_is_told_as_well(host: Host, path: str, unde
     with contextlib.closing(connect(Host("here", connection=Connection.LOCAL, become=True))) as opened:
         with pytest.raises(Problem) as caught:
             opened.docker()
-        assert summary(caught) == "The node has no Docker engine"
+        assert summary(caught) == "No Docker engine on the node"
 
 
 def test_sudo_that_refuses(host: Host, under_sudo: Path) -> None:
     sudo(under_sudo, "echo 'ops is not in the sudoers file.' >&2; exit 1")
     with pytest.raises(Problem) as caught:
         connect(Host("here", connection=Connection.LOCAL, become=True))
-    assert summary(caught) == "sudo is refused"
+    assert summary(caught) == "sudo denied the command"

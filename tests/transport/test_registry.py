@@ -14,7 +14,7 @@ import pytest
 
 from gpuplan.resources.snapshot.raw import mapping
 from gpuplan.transport import registry
-from gpuplan.transport.engine import client
+from gpuplan.transport.docker_client import client
 from gpuplan.transport.registry import ask_registries
 from gpuplan.transport.session import Session
 from gpuplan.types.value import JsonObject
@@ -74,5 +74,5 @@ def test_a_silent_registry_is_asked_once(engine: type[Engine]) -> None:
         server.shutdown()
     assert found["good.io/a:1"] == {"digest": DIGEST}
     assert len(engine.asked) == 1
-    assert "no word for 0.3 s" in str(found["silent.io/a:1"])
+    assert "no answer within 0.3 s" in str(found["silent.io/a:1"])
     assert found["silent.io/b:1"] == found["silent.io/c:1"] == {"problem": "silent.io does not answer."}

@@ -14,10 +14,11 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from gpuplan.transport import bundle, conversation, sshconfig, transport
-from gpuplan.transport.channels import MOST
+from gpuplan.transport import bundle, pipe
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import PROBES, Question, Session
+from gpuplan.transport.ssh import config, dial
+from gpuplan.transport.ssh.channels import MAX_CHANNELS
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Refused
 from gpuplan.types.inventory import Host
 from tests.contents import bring, content_of
@@ -37,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, parami
     """An operator's home: no ssh-agent, two key files."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(sshconfig, "SYSTEM_CONFIG", tmp_path / "none")
+    monkeypatch.setattr(config, "SYSTEM_CONFIG", tmp_path / "none")
     (tmp_path / ".ssh").mkdir()
     for name in ("ops", "wrong"):
         keys[name].write_private_key_file(str(tmp_path / name))
@@ -155,7 +156,7 @@ def test_a_session_that_falls_silent_loses_the_lock_though_its_connection_stands
     while time.monotonic() < until:
         assert second.agent("lock.take", owner={}) == {"taken": False, "holder": OWNER}
     alive.close()
-    monkeypatch.setattr(conversation, "SIGN_OF_LIFE", 3600.0)
+    monkeypatch.setattr(pipe, "KEEPALIVE_INTERVAL", 3600.0)
     silent = connect(host)
     wait_for(lambda: silent.agent("lock.take", owner=OWNER) == {"taken": True})
     assert second.agent("lock.take", owner={}) == {"taken": False, "holder": OWNER}
@@ -219,7 +220,7 @@ def test_a_forwarded_port_where_nothing_listens_closes(session: Session) -> None
 def test_more_streams_than_channels_are_never_open(session: Session, server: SshServer) -> None:
     with echo_server() as port, session.forward(port) as address:
         name, _, number = address.partition(":")
-        for _ in range(3 * MOST):
+        for _ in range(3 * MAX_CHANNELS):
             with socket.create_connection((name, int(number)), timeout=5) as link:
                 link.sendall(b"x")
                 assert link.recv(1) == b"x"
@@ -287,7 +288,7 @@ def test_an_ssh_agent_is_asked_only_where_no_key_is_named(
 def test_a_wrong_key_says_who_and_which(host: Host, home: Path, keys: dict[str, paramiko.PKey]) -> None:
     diagnostic = told(lambda: connect(replaced(host, private_key=str(home / "wrong"))))
     assert diagnostic.summary == "SSH authentication failed"
-    assert "did not let in ops" in diagnostic.detail
+    assert "rejected the login of ops" in diagnostic.detail
     assert str(home / "wrong") in diagnostic.detail
 
 
@@ -317,18 +318,18 @@ def test_an_encrypted_key_is_told_and_never_asked_for(
     assert "was not offered" in told(lambda: connect(replaced(host, private_key=""))).detail
 
 
-@pytest.mark.parametrize(("text", "words"), [(None, "is not there"), ("hello", "holds no private key")])
+@pytest.mark.parametrize(("text", "words"), [(None, "does not exist"), ("hello", "is not a supported private key")])
 def test_a_key_file_that_is_none(host: Host, home: Path, text: str | None, words: str) -> None:
     if text is not None:
         (home / "odd").write_text(text)
     diagnostic = told(lambda: connect(replaced(host, private_key=str(home / "odd"))))
     assert words in diagnostic.detail
-    assert diagnostic.summary == "The private key cannot be used"
+    assert diagnostic.summary == "Cannot use the private key"
 
 
 def test_nothing_listens(host: Host, server: SshServer) -> None:
     server.close()
-    assert told(lambda: connect(host)).summary == "The node refuses SSH connections"
+    assert told(lambda: connect(host)).summary == "The node refused the SSH connection"
 
 
 def test_a_name_that_does_not_resolve(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +337,7 @@ def test_a_name_that_does_not_resolve(host: Host, monkeypatch: pytest.MonkeyPatc
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "create_connection", fail)
-    assert told(lambda: connect(replaced(host, address="n.invalid"))).summary == "The node's name does not resolve"
+    assert told(lambda: connect(replaced(host, address="n.invalid"))).summary == "Cannot resolve the node's address"
 
 
 @pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(113, "No route to host")])
@@ -345,7 +346,7 @@ def test_no_way_there(host: Host, monkeypatch: pytest.MonkeyPatch, error: OSErro
         raise error
 
     monkeypatch.setattr(socket, "create_connection", fail)
-    assert told(lambda: connect(host)).summary == "The node cannot be reached"
+    assert told(lambda: connect(host)).summary == "Cannot reach the node"
 
 
 def test_a_server_that_drops_logins_is_tried_again(host: Host, server: SshServer) -> None:
@@ -355,7 +356,7 @@ def test_a_server_that_drops_logins_is_tried_again(host: Host, server: SshServer
 
 
 def test_a_server_that_always_drops_is_given_up(host: Host, server: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "ATTEMPTS", 2)
+    monkeypatch.setattr(dial, "ATTEMPTS", 2)
     server.dropping = 99
     diagnostic = told(lambda: connect(host))
     assert "MaxStartups" in diagnostic.fix
@@ -363,7 +364,7 @@ def test_a_server_that_always_drops_is_given_up(host: Host, server: SshServer, m
 
 
 def test_a_server_that_says_nothing(host: Host, server: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "BANNER_TIMEOUT", 0.5)
+    monkeypatch.setattr(dial, "BANNER_TIMEOUT", 0.5)
     server.silent = True
     assert told(lambda: connect(host)).summary == "The SSH server does not answer"
     assert server.connections == 1
@@ -405,20 +406,20 @@ def test_a_login_shell_may_be_chatty(host: Host, server: SshServer) -> None:
     program(server, "python3", f'#!/bin/sh\necho Welcome to gpu-a1\necho 5\nexec {sys.executable} "$@"\n')
     opened = connect(host)
     assert opened.agent("lock.release") == {}
-    assert told(opened.docker).summary == "The node has no Docker engine"
+    assert told(opened.docker).summary == "No Docker engine on the node"
     opened.close()
 
 
 def test_a_program_that_is_not_the_agent(host: Host, server: SshServer) -> None:
     program(server, "python3", "#!/bin/sh\necho Welcome to gpu-a1\necho 'out of order' >&2\n")
     diagnostic = told(lambda: connect(host))
-    assert diagnostic.summary == "The agent does not start"
+    assert diagnostic.summary == "The agent did not start"
     assert "out of order" in diagnostic.detail
 
 
 def test_a_server_that_runs_no_commands(host: Host, server: SshServer) -> None:
     server.runs_commands = False
-    assert told(lambda: connect(host)).summary == "The SSH server runs no command"
+    assert told(lambda: connect(host)).summary == "The SSH server refused to run a command"
 
 
 def test_no_further_channel(host: Host, server: SshServer) -> None:
@@ -426,7 +427,7 @@ def test_no_further_channel(host: Host, server: SshServer) -> None:
     opened = connect(host)
     diagnostic = told(opened.docker)
     opened.close()
-    assert diagnostic.summary == "The SSH server opens no further channel"
+    assert diagnostic.summary == "The SSH server refused another channel"
     assert "MaxSessions" in diagnostic.fix
 
 
@@ -436,7 +437,7 @@ def test_the_connection_breaks_in_the_middle(session: Session, server: SshServer
     diagnostic = told(lambda: session.agent("lock.release"))
     assert diagnostic.summary == "The connection to the node was lost"
     assert "lock.release" in diagnostic.detail
-    assert "run plan again" in diagnostic.fix
+    assert "gpuplan plan" in diagnostic.fix
 
 
 def test_over_a_hop(host: Host, home: Path, server: SshServer, keys: dict[str, paramiko.PKey]) -> None:
@@ -456,5 +457,5 @@ def test_a_hop_that_cannot_lead_on(host: Host, home: Path, server: SshServer) ->
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     diagnostic = told(lambda: connect(replaced(host, port=port, ssh_arguments="-J hop")))
-    assert diagnostic.summary == "The node cannot be reached"
+    assert diagnostic.summary == "Cannot reach the node"
     assert "jump host" in diagnostic.detail

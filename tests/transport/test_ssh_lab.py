@@ -9,9 +9,9 @@ import docker.errors
 import pytest
 import requests
 
-from gpuplan.transport import transport
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import PROBES, Question, Session
+from gpuplan.transport.ssh import dial
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, Refused
 from gpuplan.types.inventory import Host
 from tests.contents import bring, content_of
@@ -199,7 +199,7 @@ def test_a_wrong_key(lab: Lab, tmp_path: Path) -> None:
 
 def test_a_user_without_sudo(lab: Lab) -> None:
     diagnostic = told(lambda: connect(replaced(lab.hosts[NODE], user="guest")))
-    assert diagnostic.summary in ("sudo asks for a password", "sudo is refused")
+    assert diagnostic.summary in ("sudo asks for a password", "sudo denied the command")
     assert "NOPASSWD" in diagnostic.fix
 
 
@@ -212,7 +212,7 @@ def test_a_user_without_rights_is_told_for_each_part(lab: Lab, session: Session)
     assert snapshot.probe("record").error.code == "no_permission"
     assert snapshot.probe("repository").error.code == "no_permission"
     assert snapshot.probe("others").error.code == "no_permission"
-    assert told(guest.docker).summary == "The Docker engine may not be used"
+    assert told(guest.docker).summary == "No permission to use the Docker engine"
     guest.close()
 
 
@@ -220,7 +220,7 @@ def test_a_node_that_is_cut_off(lab: Lab) -> None:
     lab.partition(NODE)
     try:
         host = replaced(lab.hosts[NODE], ssh_arguments=lab.hosts[NODE].ssh_arguments + " -o ConnectTimeout=1")
-        assert told(lambda: connect(host)).summary == "The node cannot be reached"
+        assert told(lambda: connect(host)).summary == "Cannot reach the node"
     finally:
         lab.heal(NODE)
 
@@ -293,6 +293,6 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(lab: Lab, session: 
 
 
 def test_an_ssh_server_that_hangs(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "BANNER_TIMEOUT", 1.0)
+    monkeypatch.setattr(dial, "BANNER_TIMEOUT", 1.0)
     with lab.frozen(NODE):
         assert told(lambda: connect(lab.hosts[NODE])).summary == "The SSH server does not answer"

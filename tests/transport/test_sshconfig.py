@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.transport import sshconfig
-from gpuplan.transport.sshconfig import hop_route, route
+from gpuplan.transport.ssh import config as ssh_config
+from gpuplan.transport.ssh.config import hop_route, route
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.inventory import Host
 
@@ -13,7 +13,7 @@ from gpuplan.types.inventory import Host
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sshconfig, "SYSTEM_CONFIG", tmp_path / "system_config")
+    monkeypatch.setattr(ssh_config, "SYSTEM_CONFIG", tmp_path / "system_config")
     (tmp_path / ".ssh").mkdir()
     return tmp_path
 
@@ -107,7 +107,7 @@ def test_nonsense_is_told(home: Path) -> None:
     with pytest.raises(Problem, match="not a number"):
         route(Host("n"))
     config(home, "!!\n")
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(Problem, match="Cannot read ssh_config"):
         route(Host("n"))
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_is_given_stands_in_place_of_all_others(home: Path) -> None:
     (home / "other").write_text("Port 99\nUser theirs\n")
     found = route(Host("n", ssh_arguments=f"-F {home}/other"))
     assert (found.user, found.port) == ("theirs", 99)
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(Problem, match="Cannot read ssh_config"):
         route(Host("n", ssh_arguments="-F /not/there"))
 
 

@@ -68,7 +68,7 @@ def restoring(
     """
     record = _record(host, plan)
     spared = frozenset({"docker", "triton", "repository"} if set(kinds) <= {*WITHOUT_ENGINE} and kinds else ())
-    host = replace(host, name=_name_of(record) or host.name, unasked=spared)
+    host = replace(host, name=_name_of(record) or host.name, skipped_probes=spared)
     desired = as_recorded(record)
     secrets = reveal(
         secret_references(each for each in desired if not kinds or each.address.kind in kinds), environ, HERE

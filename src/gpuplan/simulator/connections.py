@@ -21,7 +21,7 @@ from docker.constants import DEFAULT_DOCKER_API_VERSION
 from gpuplan.simulator.engine.http import EngineRequest, EngineResponse
 from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.protocol import TritonAnswer
-from gpuplan.transport.dialect import spoken
+from gpuplan.transport.docker_client import api_version
 
 BASE = "http://simulated:2375"
 Answering = Callable[[EngineRequest], EngineResponse]
@@ -30,7 +30,7 @@ Answering = Callable[[EngineRequest], EngineResponse]
 def simulated_client(node: str, answering: Answering) -> docker.APIClient:
     """An SDK client whose requests are answered in this process, in a version that both know."""
     about = _client(answering, DEFAULT_DOCKER_API_VERSION).version(api_version=False)
-    return _client(answering, spoken(node, about))
+    return _client(answering, api_version(node, about))
 
 
 def _client(answering: Answering, version: str) -> docker.APIClient:

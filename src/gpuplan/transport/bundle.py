@@ -22,7 +22,7 @@ PACKAGE = "gpuplan_agent"
 DOCKER_SOCKET = "/var/run/docker.sock"
 SOCKET_VARIABLE = "GPUPLAN_DOCKER_SOCKET"
 """Tells the programs on the node where else an engine listens; sudo passes nothing on that is not said after it."""
-SILENCE = 180.0
+LOCK_TIMEOUT = 180.0
 """Seconds without a sign of life after which an agent that holds the node's lock ends and so gives it back."""
 AGENT = Path(__file__).parents[1] / "agent"
 ALONE = ("boot.py", "bridge.py")
@@ -46,7 +46,7 @@ def engine_socket(host: Host) -> str:
 def agent_program() -> bytes:
     """What the agent's standard input begins with: the line that boots it, then the zip."""
     bundle = agent_bundle()
-    return _line("boot.py", f"boot({len(bundle)}, {SILENCE!r})") + bundle
+    return _line("boot.py", f"boot({len(bundle)}, {LOCK_TIMEOUT!r})") + bundle
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def agent_bundle() -> bytes:
     """The zip itself."""
     pynvml = importlib.util.find_spec("pynvml")
     if pynvml is None or pynvml.origin is None:
-        raise ModuleNotFoundError("nvidia-ml-py is not installed beside gpuplan")
+        raise ModuleNotFoundError("nvidia-ml-py is not installed in gpuplan's environment")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as bundle:
         for path in sorted(AGENT.rglob("*.py")):

@@ -23,7 +23,7 @@ ALONE = 1 << 24
 """Bytes up to which one courier is enough: a further one takes about half a second to start."""
 
 
-class Agent(Protocol):
+class BlobReceiver(Protocol):
     """An agent that can be asked, with a body behind the request."""
 
     def call(self, operation: str, arguments: Mapping[str, object], body: bytes | None = None) -> JsonObject:
@@ -31,13 +31,15 @@ class Agent(Protocol):
         ...
 
 
-Further: TypeAlias = Callable[[], AbstractContextManager[Agent]]
+StartAgent: TypeAlias = Callable[[], AbstractContextManager[BlobReceiver]]
 """Starts a further agent, for as long as the context is open; raises Problem where none can be had."""
 _Job: TypeAlias = Sequence[Content]
 """One content that is large, or several that are small."""
 
 
-def deliver(contents: Sequence[Content], arrived: Arrived, agent: Agent, further: Sequence[Further] = ()) -> None:
+def deliver(
+    contents: Sequence[Content], arrived: Arrived, agent: BlobReceiver, further: Sequence[StartAgent] = ()
+) -> None:
     """Bring every content, over `agent` and as many further ones as are worth their start and can be had.
 
     Raises:
@@ -73,7 +75,7 @@ class _Delivery:
         self._arrived = arrived
         self._failed = threading.Event()
 
-    def run(self, agent: Agent, further: Sequence[Further]) -> None:
+    def run(self, agent: BlobReceiver, further: Sequence[StartAgent]) -> None:
         if not further:
             self._carry(agent)
             return
@@ -83,7 +85,7 @@ class _Delivery:
             for each in running:
                 each.result()
 
-    def _help(self, start: Further) -> None:
+    def _help(self, start: StartAgent) -> None:
         """Carry over a further agent. One that cannot be had is done without: the first one carries all."""
         with contextlib.ExitStack() as stack:
             try:
@@ -94,7 +96,7 @@ class _Delivery:
                 return
             self._carry(agent)
 
-    def _carry(self, agent: Agent) -> None:
+    def _carry(self, agent: BlobReceiver) -> None:
         try:
             while not self._failed.is_set():
                 job = self._waiting.get_nowait()
@@ -112,7 +114,7 @@ class _Delivery:
 class _Courier:
     """Carries one job over one agent, until somebody has failed."""
 
-    def __init__(self, agent: Agent, arrived: Arrived, failed: threading.Event) -> None:
+    def __init__(self, agent: BlobReceiver, arrived: Arrived, failed: threading.Event) -> None:
         self._agent = agent
         self._arrived = arrived
         self._failed = failed

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuplan.transport.bridge_start import start_bridge
 from gpuplan.transport.bundle import DOCKER_SOCKET, command, engine_socket
+from gpuplan.transport.docker_client import start_bridge
 from gpuplan.types.inventory import Host
 
 GRACE = 3.0
@@ -24,8 +24,8 @@ STALLED = 180.0
 """Seconds in which a program takes not a byte of what it is sent, after which it is given up."""
 
 
-class LocalWay:
-    """The way to this machine; see `Way`."""
+class LocalConnection:
+    """The way to this machine; see `NodeConnection`."""
 
     def __init__(self, host: Host) -> None:
         host = _here(host, os.environ)
@@ -35,14 +35,14 @@ class LocalWay:
         self._argv = [sys.executable if word == "python3" else word for word in argv]
         self._sudo = "sudo" in argv
         self._streams: list[socket.socket] = []
-        self._bridges: list[Program] = []
+        self._bridges: list[LocalProgram] = []
 
-    def program(self) -> Program:
-        """See Way.program."""
-        return Program(self._argv)
+    def program(self) -> LocalProgram:
+        """See NodeConnection.program."""
+        return LocalProgram(self._argv)
 
     def engine(self) -> socket.socket:
-        """See Way.engine."""
+        """See NodeConnection.engine."""
         stream = self._bridged() if self._sudo else self._direct()
         self._forget_closed()
         self._streams.append(stream)
@@ -50,11 +50,11 @@ class LocalWay:
 
     @contextlib.contextmanager
     def forward(self, port: int, host: str) -> Iterator[str]:
-        """See Way.forward; every port of this machine is within reach already."""
+        """See NodeConnection.forward; every port of this machine is within reach already."""
         yield f"{host}:{port}"
 
     def close(self) -> None:
-        """See Way.close."""
+        """See NodeConnection.close."""
         for stream in self._streams:
             stream.close()
         for bridge in self._bridges:
@@ -68,7 +68,7 @@ class LocalWay:
             bridge.close()
 
     def _direct(self) -> socket.socket:
-        from gpuplan.transport.engine import explain_engine
+        from gpuplan.transport.docker_client import explain_engine
 
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -98,7 +98,7 @@ def _here(host: Host, environ: Mapping[str, str]) -> Host:
     return replace(host, docker_socket=named.removeprefix("unix://"))
 
 
-class Program:
+class LocalProgram:
     """A program on this machine, as a Pipe; its standard input and output are one socket, `stream` the other end."""
 
     def __init__(self, argv: list[str]) -> None:

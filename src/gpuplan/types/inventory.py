@@ -44,7 +44,7 @@ class Host:
     simulated: JsonObject = field(default_factory=dict)
     """`gpuplan_simulated`: the hardware of a simulated node."""
     where: Location | None = None
-    unasked: frozenset[str] = frozenset()
+    skipped_probes: frozenset[str] = frozenset()
     """Probes that this node is spared, such as the engine's while the node boots."""
 
 

@@ -65,7 +65,7 @@ def test_named_where_it_is_not_as_wanted(bench: Bench) -> None:
     by_hand(bench, CapAdd=["SYS_NICE"])
     found = bench.compare(wish(bench, generation="2"))
     assert [(each.action, each.steps) for each in found.changes] == [(Action.REPLACE, ())]
-    assert [each.summary for each in found.diagnostics] == ["The container's name is taken"]
+    assert [each.summary for each in found.diagnostics] == ["Container name already in use"]
     assert "labels.generation, cap_add" in found.diagnostics[0].detail
     assert "adopt: true" in found.diagnostics[0].fix
     assert found.unmanaged == ()
@@ -100,7 +100,7 @@ def test_back_where_the_new_one_fails(bench: Bench, start_first: bool) -> None:
 def test_one_that_goes_when_it_stops_is_not_taken_over(bench: Bench) -> None:
     by_hand(bench, AutoRemove=True)
     found = bench.compare(wish(bench, adopt=True))
-    assert [each.summary for each in found.diagnostics] == ["A container cannot be taken over"]
+    assert [each.summary for each in found.diagnostics] == ["Cannot adopt the container"]
     assert [each.steps for each in found.changes] == [()]
 
 
@@ -110,7 +110,7 @@ def test_another_plan_file_keeps_its_own(simulated: Bench) -> None:
     body = {"Image": simulated.image, "Cmd": list(COMMAND), "Labels": labels, "HostConfig": {}}
     simulated.engine.create_container_from_config(body, "web")
     found = simulated.compare(wish(simulated, adopt=True))
-    assert "the plan file other made it" in found.diagnostics[0].detail
+    assert "managed by the plan file other" in found.diagnostics[0].detail
 
 
 @pytest.mark.faults

@@ -89,9 +89,11 @@ def test_of_several_images_the_one_that_is_named_counts(tmp_path: Path) -> None:
     write(tmp_path / "app.tar", saved("one:1", "docker.io/library/two:2"))
     desired, _ = wish(tmp_path, image="two:2")
     assert from_json(desired[0].spec).archived.configs == (digest_of(config_of("docker.io/library/two:2")),)
-    assert [each.detail for each in wish(tmp_path)[1]] == ["app.tar: it holds 2 tagged images, where one is needed."]
+    assert [each.detail for each in wish(tmp_path)[1]] == [
+        "app.tar holds 2 tagged images; without image: it must hold exactly one."
+    ]
     assert [each.detail for each in wish(tmp_path, image="three:3")[1]] == [
-        "app.tar: it does not hold three:3, but one:1, docker.io/library/two:2."
+        "app.tar does not hold three:3; it holds one:1, docker.io/library/two:2."
     ]
 
 
@@ -126,7 +128,7 @@ def test_what_is_no_archive_is_told(tmp_path: Path, content: bytes | dict[str, b
     else:
         write(tmp_path / "app.tar", content)
     (told,) = wish(tmp_path)[1]
-    assert (told.summary, why in told.detail) == ("An image archive cannot be used", True), told.detail
+    assert (told.summary, why in told.detail) == ("Cannot use the image archive", True), told.detail
 
 
 def test_an_archive_that_was_cut_off_is_told(tmp_path: Path) -> None:
@@ -152,8 +154,8 @@ def test_the_same_name_with_another_content_is_a_change(tmp_path: Path) -> None:
     desired, _ = wish(tmp_path)
     assert compared(desired, digest_of(config_of("app:1")), {}).changes == ()
     image, container = compared(desired, "sha256:0123456789abcdef", {}).changes
-    assert image.reasons == ("the archive holds another image under this name",)
-    assert container.reasons == ("the archive holds another image than the one that the container was made of",)
+    assert image.reasons == ("the archive holds another image with this name",)
+    assert container.reasons == ("the archive holds another image than the one that the container was created from",)
     short = digest_of(config_of("app:1"))[7:19]
     assert [(field.before, field.after) for field in container.fields] == [("app:1 (0123456789ab)", f"app:1 ({short})")]
 
@@ -169,6 +171,6 @@ def test_in_the_store_of_containerd_an_image_is_compared_by_its_manifest_or_not_
 def test_an_archive_of_another_platform_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "app.tar", saved("app:1", architecture="arm64", variant="v8"))
     told = compared(wish(tmp_path)[0], "sha256:0123456789abcdef", {"Architecture": "x86_64"}).diagnostics
-    assert [each.detail for each in told] == ["app.tar holds linux/arm64, and the node is linux/amd64."]
+    assert [each.detail for each in told] == ["app.tar is for linux/arm64, but the node is linux/amd64."]
     stated = wish(tmp_path, platform="linux/arm64")[0]
     assert not compared(stated, "sha256:0123456789abcdef", {"Architecture": "x86_64"}).diagnostics

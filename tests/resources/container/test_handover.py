@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from gpuplan.resources.container.apply import start_first
+from gpuplan.resources.container.apply.engine import EngineContext
+from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
+from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired
@@ -66,9 +69,9 @@ def test_one_that_does_not_come_up_leaves_the_old_one_alone(bench: Bench) -> Non
     with pytest.raises(Problem) as raised:
         bench.apply(wish(bench, "2", command=("sh", "-c", "exit 3"), ready=Readiness(5.0, exec=("true",))))
     assert [each.summary for each in raised.value.diagnostics] == [
-        "A container does not stay up",
-        "The container that failed was kept",
-        "The container before serves on",
+        "Container does not stay up",
+        "Kept the failed container",
+        "Rolled back: the previous container is still running",
     ]
     assert bench.names() == {"web": "running", "web.gpuplan-failed": "exited"}
     after = bench.engine.inspect_container("web")
@@ -76,22 +79,32 @@ def test_one_that_does_not_come_up_leaves_the_old_one_alone(bench: Bench) -> Non
     assert bench.compare(old).changes == ()
 
 
-@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "add_names", "rename_container"])
+@pytest.mark.parametrize("where", ["create", "start_created", "wait_ready", "add_names", "rename"])
 def test_whatever_fails_leaves_the_old_one_alone(bench: Bench, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = EngineContext.rename
+
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
+
+    def refuse_previous_name(engine: EngineContext, container: Live, name: str) -> None:
+        if name.endswith(PREVIOUS_SUFFIX):
+            fails()
+        rename(engine, container, name)
 
     old = wish(bench, "1")
     bench.apply(old)
     started = bench.engine.inspect_container("web")["State"]["StartedAt"]
     with monkeypatch.context() as patched:
-        patched.setattr(start_first, where, fails)
+        if where == "rename":
+            patched.setattr(EngineContext, "rename", refuse_previous_name)
+        else:
+            patched.setattr(start_first, where, fails)
         with pytest.raises(RuntimeError, match="unforeseen"):
             bench.apply(wish(bench, "2"))
     assert generations(bench) == {"web": "1"}
     assert bench.engine.inspect_container("web")["State"]["StartedAt"] == started
     assert bench.compare(old).changes == ()
-    assert "The container before serves on" in "\n".join(bench.said)
+    assert "Rolled back: the previous container is still running" in "\n".join(bench.said)
 
 
 def test_one_that_is_down_is_replaced_as_ever(bench: Bench) -> None:

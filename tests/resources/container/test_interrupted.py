@@ -38,9 +38,9 @@ def test_the_one_before_stays_until_the_new_one_has_proven_itself(bench: Bench) 
     with pytest.raises(Problem) as raised:
         bench.apply(wish(bench, "2", ready=NEVER))
     assert [each.summary for each in raised.value.diagnostics] == [
-        "A container is not ready",
-        "The container that failed was kept",
-        "The container before was put back",
+        "Container is not ready",
+        "Kept the failed container",
+        "Rolled back: the previous container was started again",
     ]
     assert running(bench) == {"web": "1"}
 

@@ -68,7 +68,7 @@ def test_whatever_fails_brings_the_old_one_back(bench: Bench, where: str, monkey
         bench.apply(bench.want("web", spec(bench, labels={"a": "b"})))
     assert bench.names()["web"] == "running"
     assert bench.compare(old).changes == ()
-    assert "The container before was put back" in "\n".join(bench.said)
+    assert "Rolled back: the previous container was started again" in "\n".join(bench.said)
 
 
 def test_a_failure_while_it_steps_aside_brings_the_old_one_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_failure_while_it_steps_aside_brings_the_old_one_back(bench: Bench, mo
         with pytest.raises(Problem) as raised:
             bench.apply(bench.want("web", spec(bench, labels={"a": "b"})))
     told = [each.summary for each in raised.value.diagnostics]
-    assert told == ["The Docker engine did not answer", "The container before was put back"]
+    assert told == ["The Docker engine did not answer", "Rolled back: the previous container was started again"]
     assert bench.names() == {"web": "running"}
     assert bench.compare(old).changes == ()
 
@@ -172,8 +172,8 @@ def test_a_stranger_of_that_name_is_left_alone(bench: Bench) -> None:
     theirs = bench.engine.create_container(bench.image, command=list(STAYS), name="web")["Id"]
     web = bench.want("web", spec(bench))
     (told,) = bench.compare(web).diagnostics
-    assert told.summary == "The container's name is taken"
-    assert "not as the plan file wants it: state" in told.detail
+    assert told.summary == "Container name already in use"
+    assert "differs from the plan file: state" in told.detail
     assert bench.apply(web) == []
     assert bench.apply() == []
     assert bench.engine.inspect_container("web")["Id"] == theirs
@@ -188,7 +188,7 @@ def test_the_holder_of_a_port_is_named(bench: Bench) -> None:
     web = bench.want("web", spec(bench, ports={"80/tcp": ("31234",)}))
     with pytest.raises(Problem) as raised:
         bench.apply(web)
-    assert raised.value.diagnostics[0].summary == "A host port is taken"
+    assert raised.value.diagnostics[0].summary == "Host port already in use"
     assert "theirs" in raised.value.diagnostics[0].detail
     assert bench.names() == {"theirs": "running"}
 
@@ -233,7 +233,7 @@ def test_a_device_that_is_gone_is_told_before_anything_is_stopped(bench: Bench) 
     replace = bench.compare(gone, bindings={"g9": Later("UUID of g9")}).changes[0].steps[-1]
     with pytest.raises(Problem) as raised:
         CONTAINER.apply(replace, bench.apply_context)
-    assert "g9 was not found" in raised.value.diagnostics[0].detail
+    assert "g9 does not exist" in raised.value.diagnostics[0].detail
     assert bench.names() == {"web": "running"}
 
 
@@ -241,14 +241,14 @@ def test_a_registry_that_is_not_there(bench: Bench) -> None:
     web = bench.want("web", spec(bench, image="registry.invalid/nothing:1"))
     with pytest.raises(Problem) as raised:
         bench.apply(web)
-    assert raised.value.diagnostics[0].summary == "The registry was not reached"
+    assert raised.value.diagnostics[0].summary == "Cannot reach the registry"
     assert bench.names() == {}
 
 
 def test_the_one_thing_that_went_wrong_is_told_of_an_image(simulated: Bench) -> None:
     with pytest.raises(Problem) as raised:
         simulated.apply(simulated.want("web", spec(simulated, image="busybox:0.1")))
-    assert raised.value.diagnostics[0].summary == "The image was not found"
+    assert raised.value.diagnostics[0].summary == "Image not found"
 
 
 def test_a_pulled_image_goes_with_its_last_user(simulated: Bench) -> None:
@@ -274,7 +274,7 @@ def test_a_pulled_image_that_went_by_hand_is_forgotten(simulated: Bench) -> None
     simulated.apply(simulated.want("web", spec(simulated, image="busybox:1.37")))
     simulated.clear()
     simulated.engine.remove_image("busybox:1.37")
-    assert simulated.apply() == ["forget that image busybox:1.37 was brought"]
+    assert simulated.apply() == ["remove image busybox:1.37 from the node's record"]
     assert simulated.remembered == {}
 
 
@@ -295,7 +295,7 @@ def test_the_image_before_goes_with_a_replacement(simulated: Bench) -> None:
 
 
 def test_an_image_that_is_used_by_now_stays_and_is_told(bench: Bench) -> None:
-    bench.remembered = {image_address(bench.node, bench.image): {"brought": True}}
+    bench.remembered = {image_address(bench.node, bench.image): {"fetched": True}}
     (change,) = bench.compare().changes
     bench.engine.create_container(bench.image, command=list(STAYS), name="theirs")
     with pytest.raises(Problem):
@@ -336,7 +336,7 @@ def test_never_ready(real: Bench, ready: Readiness, command: tuple[str, ...]) ->
         real.apply(
             real.want("web", spec(real, command=command, ready=Readiness(1.0, ready.http, ready.tcp, ready.exec)))
         )
-    assert raised.value.diagnostics[0].summary == "A container is not ready"
+    assert raised.value.diagnostics[0].summary == "Container is not ready"
 
 
 @pytest.mark.parametrize(

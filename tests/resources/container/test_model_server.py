@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply.engine import find_container
+from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.server import command_line
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
@@ -93,9 +93,9 @@ def test_a_server_takes_over_with_its_models_or_not_at_all(real: Bench, model: P
     with pytest.raises(Problem) as raised:
         real.apply(wish(real, "3"))
     told = raised.value.diagnostics[0]
-    assert told.summary == "A model did not come up in the new container"
+    assert told.summary == "A model failed to load in the new container"
     assert "Its models:\n  slow  UNAVAILABLE  Internal: RuntimeError: weights are missing" in told.detail
-    assert "Its last words:\n" in told.detail
+    assert "Its last log lines:\n" in told.detail
     with served(real) as infer:
         assert infer() == 200
     assert real.engine.inspect_container("triton")["Config"]["Labels"]["generation"] == "2"
@@ -104,18 +104,18 @@ def test_a_server_takes_over_with_its_models_or_not_at_all(real: Bench, model: P
 def test_requests_that_wait_are_waited_for(real: Bench, model: Path) -> None:
     assert model.exists()
     real.apply(wish(real, "1"))
-    address = Address(real.node, "container", "triton")
-    server = find_container("triton", address, real.context)
+    engine = EngineContext(address=Address(real.node, "container", "triton"), apply=real.apply_context)
+    server = engine.find("triton")
     assert server is not None
     began = time.monotonic()
-    drain(server, 30.0, address, real.context)
+    drain(server, 30.0, engine)
     idle = time.monotonic() - began
     assert real.said[-1] == "triton has no request in flight"
     with served(real) as infer, ThreadPoolExecutor(3) as clients:
         answers = [clients.submit(infer) for _ in range(3)]
         while not any(answer.done() for answer in answers):
             time.sleep(0.05)
-        drain(server, 30.0, address, real.context)
+        drain(server, 30.0, engine)
         assert all(answer.done() for answer in answers)
     assert [answer.result() for answer in answers] == [200, 200, 200]
     assert idle < 15

@@ -117,5 +117,5 @@ def test_a_recorded_spec_of_another_form_does_not_keep_the_plan_file_from_being_
     assert comparison.unknown == ()
     assert {change.address.name for change in comparison.changes} == {"web", "api"}
     warnings = [each for each in comparison.diagnostics if each.severity is Severity.WARNING]
-    (warning,) = [each for each in warnings if each.summary == "What was applied of a container could not be read"]
+    (warning,) = [each for each in warnings if each.summary == "The record of a container cannot be read"]
     assert "(image)" in warning.detail

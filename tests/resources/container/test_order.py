@@ -69,7 +69,7 @@ def test_an_image_is_brought_before_anything_stops() -> None:
     desired, _ = wishes({"web": {"image": "app:2", "gpus": ["a100-1"]}})
     context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "a100-1"): "GPU-b"})
     changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes
-    assert [name.rpartition(":")[2] for name in in_order(changes)] == ["bring", "stop", "replace"]
+    assert [name.rpartition(":")[2] for name in in_order(changes)] == ["fetch", "stop", "replace"]
 
 
 def test_what_is_left_goes_only_when_the_new_one_has_its_name_and_serves() -> None:
@@ -84,15 +84,15 @@ def test_what_is_left_goes_only_when_the_new_one_has_its_name_and_serves() -> No
     changes = CONTAINER.compare(desired, snapshot(live, [PAUSE]), context).changes
     late = Change(gpu, Action.UPDATE, steps=(Step("mode", gpu, Verb.UPDATE, "set the mode", makes=(gpu,)),))
     found = [name.rpartition(":")[2] for name in in_order((*changes, late))]
-    assert found == ["update", "mode", "start", "tidy"]
+    assert found == ["update", "mode", "start", "remove-leftovers"]
 
 
 def test_an_image_goes_after_the_containers_that_were_made_from_it() -> None:
     image = Address("n", "image", "lab/pause:1")
-    record = Record("prod", remembered={image: {"brought": True}})
+    record = Record("prod", remembered={image: {"fetched": True}})
     for wanted, last in (({}, "remove"), ({"web": {"image": "app:2"}}, "replace")):
         desired, _ = wishes(wanted)
         changes = CONTAINER.compare(
             desired, snapshot([LIVE], [PAUSE, {"tags": ["app:2"]}]), DiffContext("n", "prod", record)
         )
-        assert in_order(changes.changes)[-2:] == (f"n/container/web:{last}", f"{image}:take-away")
+        assert in_order(changes.changes)[-2:] == (f"n/container/web:{last}", f"{image}:remove-image")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.resources.container.apply.readiness import ReadinessWait, patience
+from gpuplan.resources.container.apply.engine import EngineContext
+from gpuplan.resources.container.apply.readiness import ReadinessWait, readiness_timeout
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
 from gpuplan.types.address import Address
 from tests.resources.container.test_spec import one
@@ -18,7 +19,8 @@ def limit(status: str, check: dict[str, Any], ready: Readiness | None = None, *,
     spec = ContainerSpec(image="app:1", ready=ready or Readiness(), triton=triton)
     context: Any = None
     raw: Any = {"State": {"Status": "running", "Health": {"Status": status}}, "Config": {"Healthcheck": check}}
-    return patience(ReadinessWait("id", Address("n", "container", "web"), spec, context, 0.0, 1.0), raw)
+    engine = EngineContext(address=Address("n", "container", "web"), apply=context)
+    return readiness_timeout(ReadinessWait("id", engine, spec, 0.0), raw)
 
 
 def test_a_check_that_has_found_nothing_yet_has_its_own_time() -> None:

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from gpuplan.resources.container.apply import lifecycle
-from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access
+from gpuplan.resources.container.apply.gpu_access import check_gpu_access, request_by_cdi
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.simulator.session import SimulatedSession
@@ -65,7 +65,7 @@ def test_lost_access_is_seen_and_healed(bench: Bench, request: pytest.FixtureReq
 
 def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
-        raise Problem(Diagnostic("A container does not reach its GPUs", "denied"))
+        raise Problem(Diagnostic("The container cannot use its GPUs", "denied"))
 
     spec = ContainerSpec(image=bench.image, command=("sleep", "500"), stop_timeout=1, gpus=("g0",))
     old = bench.want("web", spec)
@@ -73,7 +73,7 @@ def test_one_that_does_not_reach_its_gpus_gives_the_old_one_back(bench: Bench, m
     newer = ContainerSpec(image=bench.image, command=("sleep", "501"), stop_timeout=1, gpus=("g0",))
     with monkeypatch.context() as patched:
         patched.setattr(lifecycle, "check_gpu_access", lost)
-        with pytest.raises(Problem, match="does not reach"):
+        with pytest.raises(Problem, match="cannot use its GPUs"):
             bench.apply(bench.want("web", newer))
     assert bench.names()["web"] == "running"
     assert bench.compare(old).changes == ()
@@ -106,7 +106,9 @@ def listed(*names: str) -> ApplyContext:
 
 
 def test_devices_are_asked_for_as_the_specification_names_them() -> None:
-    by_uuid = by_cdi({"Labels": {"a": "b"}, "HostConfig": {"Memory": 1}}, ["MIG-a2"], WEB, listed("MIG-a2", "0:1"))
+    by_uuid = request_by_cdi(
+        {"Labels": {"a": "b"}, "HostConfig": {"Memory": 1}}, ["MIG-a2"], WEB, listed("MIG-a2", "0:1")
+    )
     assert by_uuid == {
         "Labels": {"a": "b"},
         "HostConfig": {
@@ -114,7 +116,7 @@ def test_devices_are_asked_for_as_the_specification_names_them() -> None:
             "DeviceRequests": [{"Driver": "cdi", "Count": 0, "DeviceIDs": ["nvidia.com/gpu=MIG-a2"]}],
         },
     }
-    by_place = by_cdi({}, ["MIG-a2", "GPU-b"], WEB, listed("0:1", "1"))
+    by_place = request_by_cdi({}, ["MIG-a2", "GPU-b"], WEB, listed("0:1", "1"))
     assert by_place["Labels"] == {"gpuplan.devices": "MIG-a2,GPU-b"}
     with pytest.raises(Problem, match="A device is in no CDI specification"):
-        by_cdi({}, ["MIG-a2"], WEB, listed("0:0"))
+        request_by_cdi({}, ["MIG-a2"], WEB, listed("0:0"))

@@ -61,13 +61,13 @@ def test_no_health_check_at_all_is_told_at_once(real: Bench) -> None:
 
 def test_one_that_does_not_boot_is_told_long_before_it_had_to_be_ready(real: Bench) -> None:
     told, seconds = refused(real, command=("sleep", "500"), ready=Readiness(300.0, http="8080/hostname", boot=1.0))
-    assert told.startswith("A container does not come up: web was not up within 1 s: port 8080 does not answer")
+    assert told.startswith("Container did not come up: web was not up within 1 s: port 8080 does not answer")
     assert seconds < 60
 
 
 def test_one_that_booted_has_the_time_to_get_ready(real: Bench) -> None:
     told, _ = refused(real, ready=Readiness(3.0, http="8080/not-there", boot=1.0))
-    assert told.startswith("A container is not ready: web was not ready within 3 s: /not-there answers 404.")
+    assert told.startswith("Container is not ready: web was not ready within 3 s: /not-there answers 404.")
 
 
 def test_a_restart_loop_is_told_long_before_it_had_to_be_ready(real: Bench) -> None:

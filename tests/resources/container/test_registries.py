@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gpuplan.resources.container.apply import images
+from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.images import fetch_image
 from gpuplan.resources.container.images import ImageRequest, image_address
-from gpuplan.transport.credentials import credentials_for
-from gpuplan.transport.registry import ask_registries
+from gpuplan.transport.registry import ask_registries, credentials_for
 from gpuplan.types.diagnostic import Problem
 from tests.lab.fixtures import Lab
 from tests.resources.container.bench import Bench
@@ -59,18 +59,19 @@ def registry(real: Bench, lab: Lab) -> Iterator[Path]:
 
 @pytest.mark.lab
 def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: Path, lab: Lab) -> None:
-    wish, address = ImageRequest(IMAGE), image_address(real.node, IMAGE)
+    image = ImageRequest(IMAGE)
+    engine = EngineContext(address=image_address(real.node, IMAGE), apply=real.apply_context)
     for password in ("", "wrong-Passw0rd"):
         if password:
             log_in(config, password)
         with pytest.raises(Problem) as refused:
-            fetch_image(wish, address, real.context)
+            fetch_image(image, engine)
         told = str(refused.value.diagnostics)
-        assert "The registry refused to give the image" in told
+        assert "The registry denied access to the image" in told
         assert (str(config) if password else "There are no docker credentials here") in told
         assert "Passw0rd" not in told
     log_in(config, PASSWORD)
-    assert list(fetch_image(wish, address, real.context))
+    assert list(fetch_image(image, engine))
     (before,) = real.engine.inspect_image(IMAGE)["RepoDigests"]
     said = ask_registries(real.session, [IMAGE]).value
     assert said == {"images": {IMAGE: {"digest": before.partition("@")[2]}}}
@@ -82,13 +83,15 @@ def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: P
 
 @pytest.mark.lab
 def test_a_registry_that_falls_silent(real: Bench, lab: Lab, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "PULL", 1.0)
+    monkeypatch.setattr(images, "PULL_SILENCE", 1.0)
     here = f"{lab.hosts['gpu-a1'].address.rpartition('.')[0]}.1"
     with socket.create_server((here, 0)) as silent:  # takes connections, and never says a word
         image = f"{here}:{silent.getsockname()[1]}/app:1"
         began = time.monotonic()
-        with pytest.raises(Problem, match="has said nothing for 1 s"):
-            fetch_image(ImageRequest(image), image_address(real.node, image), real.context)
+        with pytest.raises(Problem, match="has reported nothing for 1 s"):
+            fetch_image(
+                ImageRequest(image), EngineContext(address=image_address(real.node, image), apply=real.apply_context)
+            )
         assert time.monotonic() - began < 10
     assert real.engine.version()["Version"]  # the session goes on
 

@@ -141,7 +141,7 @@ def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
     [
         ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "GPUs cannot be given by an environment variable"),
         ({"labels": {"gpuplan.plan": "x"}}, "Label is reserved"),
-        ({"network": "container:db"}, "Namespaces of other containers are not supported"),
+        ({"network": "container:db"}, "Networks of other containers are not supported"),
         ({"network": "host", "ports": ["80:80"]}, "Ports with network: host"),
         ({"ready": {"http": "http://x/"}}, "Readiness probe is not valid"),
         ({"ready": {"tcp": 80, "exec": ["true"]}}, "Several readiness probes"),
@@ -156,7 +156,7 @@ def test_without_gpus_there_are_none_and_with_gpus_they_are_in_order() -> None:
         ({"image": TRITON, "triton": {"flags": {"log-verbose": [1, 2]}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"rate-limit-resource": ["R1:4", "R2"], **LIMITED}}}, NOT_TAKEN),
         ({"image": TRITON, "triton": {"flags": {"rate-limit-resource": "R1:4"}}}, IDLE),
-        ({"image": None}, "A container without an image"),
+        ({"image": None}, "Container without an image"),
     ],
 )  # fmt: skip
 def test_faults(stated: dict[str, Any], summary: str) -> None:
@@ -199,7 +199,7 @@ def test_each_slice_has_a_container_with_ports_of_its_own() -> None:
 
 @pytest.mark.parametrize("image", ["a//b", "/a", "a/", "a b", "", "-a", "a@", "a/-b"])
 def test_images_that_are_no_references(image: str) -> None:
-    assert faults(image=image)[0][0] in ("An image's name is not understood", "A container without an image")
+    assert faults(image=image)[0][0] in ("Invalid image reference", "Container without an image")
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def by_place(gpus: Gpus) -> list[str]:
 @given(odd, odd, odd)
 def test_an_odd_answer_is_no_finding_and_no_traceback(docker: Json, toolkit: Json, access: Json) -> None:
     snapshot = Snapshot("n", {"docker": Probe(docker), "toolkit": Probe(toolkit), "access": Probe(access)})
-    assert read_toolkit(snapshot).way in GpuMethod
+    assert read_toolkit(snapshot).method in GpuMethod
     assert all(denied for denied in read_access(snapshot).values())
 
 
 def test_a_node_that_was_not_asked_is_unknown() -> None:
-    assert read_toolkit(Snapshot("n", {})).way is GpuMethod.UNKNOWN
+    assert read_toolkit(Snapshot("n", {})).method is GpuMethod.UNKNOWN
     assert not read_toolkit(Snapshot("n", {})).reads_specifications
 
 
@@ -77,4 +77,4 @@ def test_one_device_more_or_less_makes_it_stale(gpus: Gpus, data: st.DataObject)
 def test_who_has_no_cdi_reads_no_specification(tools: frozenset[str], cdi: bool, version: str) -> None:
     toolkit = Toolkit(known=True, tools=tools, cdi=cdi, version=version)
     assert cdi or not toolkit.reads_specifications
-    assert (toolkit.way is GpuMethod.NONE) == (not cdi and HOOK not in tools)
+    assert (toolkit.method is GpuMethod.NONE) == (not cdi and HOOK not in tools)

@@ -56,36 +56,36 @@ def specs(folder: Path, models: str) -> dict[str, ModelSpec]:
 
 
 def test_one_model_on_two_servers_has_two_overrides(tmp_path: Path) -> None:
-    found = specs(
+    models = specs(
         tmp_path,
         "  a:\n    containers: [one, four]\n    config: { max_batch_size: 8 }\n"
         "    overrides: { four: { instance_group: [{ count: 4 }] } }\n",
     )
-    assert found["one/a"].overrides == ({"max_batch_size": 8},)
-    assert found["four/a"].overrides == ({"max_batch_size": 8}, {"instance_group": [{"count": 4}]})
-    assert found["one/a"].content != found["four/a"].content
-    assert {each.repository for each in found.values()} == {"/mnt/models"}
+    assert models["one/a"].overrides == ({"max_batch_size": 8},)
+    assert models["four/a"].overrides == ({"max_batch_size": 8}, {"instance_group": [{"count": 4}]})
+    assert models["one/a"].content != models["four/a"].content
+    assert {each.repository for each in models.values()} == {"/mnt/models"}
 
 
 def test_versions_are_numbers_only_if_they_are_listed(tmp_path: Path) -> None:
-    found = specs(
+    models = specs(
         tmp_path,
         "  a: { containers: [one], versions: [3, 1] }\n  b: { containers: [one], versions: latest 2 }\n"
         "  c: { containers: [one] }\n",
     )
-    assert [found[f"one/{name}"].versions for name in "abc"] == [(1, 3), (), ()]
-    assert found["one/b"].overrides == ({"version_policy": {"latest": {"num_versions": 2}}},)
-    assert (found["one/c"].overrides, found["one/c"].content) == ((), "")
+    assert [models[f"one/{name}"].versions for name in "abc"] == [(1, 3), (), ()]
+    assert models["one/b"].overrides == ({"version_policy": {"latest": {"num_versions": 2}}},)
+    assert (models["one/c"].overrides, models["one/c"].content) == ((), "")
 
 
 def test_the_budget_has_the_memory_and_the_devices_of_a_model(tmp_path: Path) -> None:
-    found = specs(tmp_path, "  a: { containers: [one, four], memory: 2.5GiB }\n")
-    small, large = found["one/a"].budget, found["four/a"].budget
+    models = specs(tmp_path, "  a: { containers: [one, four], memory: 2.5GiB }\n")
+    small, large = models["one/a"].budget, models["four/a"].budget
     assert small is not None
     assert large is not None
     assert (small.memory, small.devices, small.slices) == (5 << 29, ("g/s",), {"g/s": SliceSize(profile="1g.10gb")})
     assert (large.devices, large.slices, large.overcommit) == (("h0", "h1"), {}, True)
-    assert [replace(found["four/a"], versions=(1, 2)).memory_on(number) for number in (0, 1)] == [10 << 29, 10 << 29]
+    assert [replace(models["four/a"], versions=(1, 2)).memory_on(number) for number in (0, 1)] == [10 << 29, 10 << 29]
 
 
 def test_the_config_of_a_load_is_whole(tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_a_server_with_few_threads_takes_few_loads_at_once(tmp_path: Path) -> No
         text = PLAN.replace("triton: { repository: /mnt/models }", flags) + "  a: { containers: [one, four] }\n"
         (tmp_path / "plan.yaml").write_text(text)
         desired, _ = desired_models(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
-        found = {each.address.name: model_spec(each.spec).max_parallel for each in desired}
-        assert found == {"one/a": loads, "four/a": 0}
+        models = {each.address.name: model_spec(each.spec).max_parallel for each in desired}
+        assert models == {"one/a": loads, "four/a": 0}

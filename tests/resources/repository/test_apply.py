@@ -103,9 +103,9 @@ def apply(context: FailingContext, desired: Sequence[Desired]) -> list[Step]:
 def failure(context: FailingContext, desired: Sequence[Desired]) -> str:
     with pytest.raises(Problem) as caught:
         apply(context, desired)
-    (found,) = caught.value.diagnostics
-    assert found.fix
-    return f"{found.summary}: {found.detail}"
+    (issue,) = caught.value.diagnostics
+    assert issue.fix
+    return f"{issue.summary}: {issue.detail}"
 
 
 def test_files_are_copied_and_removed_and_each_content_is_sent_once(context: FailingContext, tmp_path: Path) -> None:
@@ -219,7 +219,8 @@ def test_an_interrupted_transfer_is_resumed(context: FailingContext, tmp_path: P
     desired = plan(tmp_path, big, a=MODELS["a"])
     weights = models_of(desired[0])["a"].files["1/weights.bin"]
     arguments = {"digest": weights.sha256, "size": weights.size, "offset": 0, "last": False}
-    context._session.call("blob.put", arguments, b"w" * 300_000)
+    simulated: Any = context._session
+    simulated.call("blob.put", arguments, b"w" * 300_000)
     context._session.close()
     session = connect(Host("n", Connection.SIMULATED, simulated={"gpus": [{"model": "A30"}]}))
     again = FailingContext(session, tmp_path)

@@ -1,7 +1,7 @@
-"""CDI: specifications that do not list what the node has, and the change that has them written anew.
+"""CDI: specifications that do not list the node's devices, and containers whose GPUs the engine would refuse.
 
-An engine that gives GPUs by CDI finds a slice only where a specification lists it, and nothing on a node writes one
-anew when slices change (NVIDIA/nvidia-container-toolkit#1828).
+An engine that gives GPUs by CDI finds a slice only if a specification lists it, and nothing on a node updates the
+specifications when slices change (NVIDIA/nvidia-container-toolkit#1828).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpuplan.resources.container.gpu_access import FIRST_CDI, HOOK, WRITER, GpuMethod, Specification, Toolkit
 from gpuplan.resources.container.read import ObservedContainers
-from gpuplan.resources.container.resolve import DesiredContainer
+from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff
 from gpuplan.resources.snapshot.devices import Gpus
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
@@ -21,16 +21,16 @@ from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Json, Later, digest
 
 CDI_KIND = "cdi"
-"""Specifications are in nobody's wishes: neither recorded nor a finding of a drift check, as images are not."""
+"""Kind of the specifications' address. Like images they are not in the plan file, so neither recorded nor drift."""
 DEFAULT_PATH = "/etc/cdi/nvidia.yaml"
-"""Where one is written that is not there: /var/run/cdi is empty after a boot, when containers come up."""
+"""Where a missing one is written: /var/run/cdi is empty after a boot, when containers start."""
 _UUID = ("GPU-", "MIG-")
-_PLACE_NAME = re.compile(r"(?:gpu|mig)?(\d+(?::\d+)?)")
+_POSITION = re.compile(r"(?:gpu|mig)?(\d+(?::\d+)?)")
 
 
 @dataclass(frozen=True)
 class SpecificationDifference:
-    """How the devices that one specification lists differ from those of the node."""
+    """How the devices that one specification lists differ from those of the node; false if they do not."""
 
     specification: Specification
     gone: tuple[str, ...] = ()
@@ -46,190 +46,188 @@ def cdi_address(node: str) -> Address:
 
 
 def compare_specification(specification: Specification, gpus: Gpus) -> SpecificationDifference:
-    """By UUID where it lists any, else by place: ``0``, ``1:0``; also in the older forms ``gpu0`` and ``mig1:0``."""
+    """Compare by UUID if it lists any, else by position: ``0``, ``1:0``, or in older forms ``gpu0`` and ``mig1:0``."""
     listed = {name for name in specification.devices if name.startswith(_UUID)}
     if listed:
-        there = {uuid for gpu in gpus.gpus for uuid in gpu.usable}
+        on_node = {uuid for gpu in gpus.gpus for uuid in gpu.usable}
     else:
-        listed = {match[1] for name in specification.devices if (match := _PLACE_NAME.fullmatch(name))}
-        there = {place for gpu in gpus.gpus for place in position_names(gpu.index, gpu.mig, len(gpu.slices))}
-    return SpecificationDifference(specification, tuple(sorted(listed - there)), tuple(sorted(there - listed)))
+        listed = {match[1] for name in specification.devices if (match := _POSITION.fullmatch(name))}
+        on_node = {name for gpu in gpus.gpus for name in position_names(gpu.index, gpu.mig, len(gpu.slices))}
+    return SpecificationDifference(specification, tuple(sorted(listed - on_node)), tuple(sorted(on_node - listed)))
 
 
 def position_names(index: int, mig: bool, slices: int) -> tuple[str, ...]:
-    """The names of a GPU's devices by their place."""
+    """The CDI names of a GPU's devices by their position."""
     return tuple(f"{index}:{number}" for number in range(slices)) if mig else (str(index),)
 
 
-def with_specifications(wanted: DesiredContainer, toolkit: Toolkit) -> DesiredContainer:
-    """The same container, with what its GPUs depend on where the engine gives them by CDI."""
-    if not wanted.bound.devices or not toolkit.reads_specifications:
-        return wanted
-    return replace(wanted, specifications=(cdi_address(wanted.address.node),), by_cdi=toolkit.way is GpuMethod.CDI)
+def with_specifications(desired: DesiredContainer, toolkit: Toolkit) -> DesiredContainer:
+    """The same container, depending on the node's CDI specifications if the engine gives GPUs by them."""
+    if not desired.resolved.devices or not toolkit.reads_specifications:
+        return desired
+    by_cdi = toolkit.method is GpuMethod.CDI
+    return replace(desired, specifications=(cdi_address(desired.address.node),), by_cdi=by_cdi)
 
 
-def specification_change(
-    users: Sequence[DesiredContainer], observed: ObservedContainers, context: DiffContext
-) -> Change | None:
-    """The change that writes the specifications anew, where containers that are wanted get their GPUs by them."""
-    users = [wanted for wanted in users if wanted.specifications]
+def specification_change(containers: Sequence[DesiredContainer], node: NodeDiff) -> Change | None:
+    """The change that writes the specifications again, if desired containers depend on them."""
+    users = [desired for desired in containers if desired.specifications]
     if not users:
         return None
-    moving = _moving(users, context)
-    stale = _stale(observed)
-    if not moving and not stale:
+    observed = node.observed
+    changing = _changing_devices(users, node.context)
+    outdated = _outdated(observed)
+    if not changing and not outdated:
         return None
-    here = observed.toolkit.specifications
-    paths = [each.specification.path for each in stale] or [each.path for each in here] or [DEFAULT_PATH]
-    title = f"regenerate CDI specification {', '.join(paths)}"
+    existing = observed.toolkit.specifications
+    paths = [difference.specification.path for difference in outdated]
+    paths = paths or [specification.path for specification in existing] or [DEFAULT_PATH]
+    address = cdi_address(observed.node)
     step = Step(
-        "regenerate",
-        cdi_address(observed.node),
-        Verb.UPDATE if here else Verb.CREATE,
-        title,
+        "write-cdi",
+        address,
+        Verb.UPDATE if existing else Verb.CREATE,
+        f"write CDI specification {', '.join(paths)}",
         {"paths": list(paths)},
-        makes=(cdi_address(observed.node), *moving),
-        uses=moving,
+        makes=(address, *changing),
+        uses=changing,
     )
     return Change(
-        cdi_address(observed.node),
-        Action.UPDATE if here else Action.CREATE,
-        tuple(_field(each, moving, observed.gpus) for each in stale),
-        reasons=tuple(_reasons(stale, moving, bool(here))),
+        address,
+        Action.UPDATE if existing else Action.CREATE,
+        tuple(_device_field(difference, changing, observed.gpus) for difference in outdated),
+        reasons=tuple(_reasons(outdated, changing, bool(existing))),
         steps=(step,),
     )
 
 
 def specifications_digest(observed: ObservedContainers) -> str:
-    """Digest of what the specifications list: a saved change set is stale when that has moved."""
-    return digest([[each.path, *each.devices] for each in observed.toolkit.specifications])
+    """Digest of what the specifications list: a saved change set is stale if it has changed."""
+    return digest([[file.path, *file.devices] for file in observed.toolkit.specifications])
 
 
-def writer_missing(change: Change | None, observed: ObservedContainers, making: bool) -> Iterator[Diagnostic]:
-    """The specifications have to be written anew, and the program that does so is not there."""
+def writer_missing(change: Change | None, observed: ObservedContainers, creating: bool) -> Iterator[Diagnostic]:
+    """The specifications have to be written, but the program that writes them is not installed."""
     if change is None or WRITER in observed.toolkit.tools:
         return
     yield Diagnostic(
-        "A CDI specification cannot be regenerated",
-        f"{'; '.join(change.reasons)}; {WRITER} is not on {observed.node}, so it cannot be written anew.",
-        "Install it:\n    sudo apt-get install -y nvidia-container-toolkit-base",
+        "Cannot write the CDI specification",
+        f"{'; '.join(change.reasons)}. {WRITER}, which writes it, is not installed on {observed.node}.",
+        "Install it on the node:\n    sudo apt-get install -y nvidia-container-toolkit-base",
         address=str(change.address),
-        severity=Severity.ERROR if making else Severity.WARNING,
+        severity=Severity.ERROR if creating else Severity.WARNING,
     )
 
 
-def _stale(observed: ObservedContainers) -> tuple[SpecificationDifference, ...]:
-    """Nothing where not all GPUs are known: what is not seen may well be there."""
-    here = observed.toolkit.specifications
-    if not observed.gpus.known:
-        return ()
-    if not here:
-        return (compare_specification(Specification(DEFAULT_PATH), observed.gpus),)
-    return tuple(filter(None, (compare_specification(each, observed.gpus) for each in here)))
-
-
-def _moving(users: Sequence[DesiredContainer], context: DiffContext) -> tuple[Address, ...]:
-    """GPUs and slices that this change set makes anew."""
-    disturbed = (address for address in context.disturbed if address.kind == "gpu")
-    return tuple(dict.fromkeys((*disturbed, *(later for wanted in users for later in wanted.bound.later))))
-
-
-def _field(stale: SpecificationDifference, moving: Sequence[Address], gpus: Gpus) -> FieldChange:
-    before: Json = sorted(name for name in stale.specification.devices if name != "all")
-    if moving:
-        return FieldChange("devices", before, Later("the devices of the node"))
-    uuids = not stale.specification.devices or any(name.startswith(_UUID) for name in stale.specification.devices)
-    after = sorted(
-        name
-        for gpu in gpus.gpus
-        for name in (gpu.usable if uuids else position_names(gpu.index, gpu.mig, len(gpu.slices)))
-    )
-    return FieldChange("devices", before, list(after))
-
-
-def _reasons(stale: Sequence[SpecificationDifference], moving: Sequence[Address], here: bool) -> Iterator[str]:
-    for each in stale:
-        path = each.specification.path
-        if each.specification.fault:
-            yield f"{path} could not be read: {each.specification.fault}"
-        elif not here:
-            yield "there is no CDI specification of the GPUs"
-        else:
-            words = [f"lists {', '.join(each.gone)}, which no longer exists"] if each.gone else []
-            words += [f"lacks {', '.join(each.missing)}"] if each.missing else []
-            yield f"CDI specification is stale: {path} {' and '.join(words)}"
-    if moving:
-        names = sorted(each.name for each in moving if not any(each.covers(part) for part in moving if part != each))
-        yield f"{', '.join(names)} {'change' if len(names) > 1 else 'changes'} in this run"
-
-
-def gpus_refused(making: Sequence[DesiredContainer], toolkit: Toolkit) -> Iterator[Diagnostic]:
-    """Why the engine would refuse the GPUs of the containers that are to be made or started."""
-    having = [wanted for wanted in making if wanted.bound.devices]
-    if having and toolkit.way is GpuMethod.NONE:
-        yield _no_way(having, toolkit)
-    elif having and toolkit.way is GpuMethod.HOOK and not toolkit.reads_specifications:
-        yield from _loses_access(having, toolkit)
+def gpus_refused(starting: Sequence[DesiredContainer], toolkit: Toolkit) -> Iterator[Diagnostic]:
+    """Why the engine would refuse GPUs to the containers that are to be started, or why they would lose them."""
+    users = [desired for desired in starting if desired.resolved.devices]
+    if users and toolkit.method is GpuMethod.NONE:
+        yield _no_method(users, toolkit)
+    elif users and toolkit.method is GpuMethod.HOOK and not toolkit.reads_specifications:
+        yield from _access_at_risk(users[0], toolkit)
 
 
 def runtime_refused(starting: Iterable[tuple[DesiredContainer, str]], toolkit: Toolkit) -> Iterator[Diagnostic]:
-    """Containers that are to be started as they are, with the runtime of each, whose runtime the engine lacks."""
-    for wanted, runtime in starting:
+    """Existing containers that are to be started, each with its runtime, whose runtime the engine no longer has."""
+    for desired, runtime in starting:
         if runtime and toolkit.runtimes and runtime not in toolkit.runtimes:
-            name, node = wanted.address.name, wanted.address.node
-            yield Diagnostic(
-                "The engine does not have that runtime",
-                f"{name} was made with the runtime {runtime}; the engine on {node} has "
-                f"{', '.join(sorted(toolkit.runtimes))}.",
-                "Set the runtime up again, then restart the engine:\n"
+            yield desired.issue(
+                "Unknown container runtime",
+                f"{desired.address.name} was created with the runtime {runtime}, but the engine on "
+                f"{desired.address.node} has only {', '.join(sorted(toolkit.runtimes))}.",
+                "Configure the runtime again, then restart the engine:\n"
                 "    sudo nvidia-ctk runtime configure --runtime=docker\n"
                 "    sudo systemctl restart docker",
-                where=wanted.desired.where,
-                address=str(wanted.address),
             )
 
 
-def _no_way(having: Sequence[DesiredContainer], toolkit: Toolkit) -> Diagnostic:
-    first = having[0]
-    names = ", ".join(wanted.address.name for wanted in having)
-    off = "CDI is off" if toolkit.major >= FIRST_CDI else f"Docker before {FIRST_CDI} has no CDI"
-    beside = ", though it has the runtime nvidia" if "nvidia" in toolkit.runtimes else ""
+def _no_method(users: Sequence[DesiredContainer], toolkit: Toolkit) -> Diagnostic:
+    names = ", ".join(desired.address.name for desired in users)
+    cdi = "CDI is off" if toolkit.major >= FIRST_CDI else f"Docker before {FIRST_CDI} has no CDI"
+    runtime = " (though it has the runtime nvidia)" if "nvidia" in toolkit.runtimes else ""
     if WRITER in toolkit.tools and toolkit.major >= FIRST_CDI:
         fix = (
-            "Turn CDI on, then restart the engine:\n"
+            "Enable CDI, then restart the engine:\n"
             "    sudo nvidia-ctk runtime configure --runtime=docker --cdi.enabled\n"
             "    sudo systemctl restart docker"
         )
     else:
         fix = (
-            "Install the package nvidia-container-toolkit on the node, then restart the engine, which looks for it "
-            "only when it starts:\n"
+            "Install nvidia-container-toolkit on the node, then restart the engine, which looks for it only when it "
+            "starts:\n"
             "    sudo apt-get install -y nvidia-container-toolkit\n"
             "    sudo systemctl restart docker"
         )
-    return Diagnostic(
+    return users[0].issue(
         "The engine cannot give GPUs to containers",
-        f"Docker {toolkit.version} on {first.address.node} cannot give GPUs to {names}: {HOOK} is not on its PATH"
-        f"{beside}, and {off}.",
+        f"Docker {toolkit.version} on {users[0].address.node} cannot give GPUs to {names}: {HOOK} is not on its "
+        f"PATH{runtime}, and {cdi}.",
         fix,
-        where=first.desired.where,
-        address=str(first.address),
     )
 
 
-def _loses_access(having: Sequence[DesiredContainer], toolkit: Toolkit) -> Iterator[Diagnostic]:
-    """systemd keeps a device in its rules only where /dev/char leads to it (NVIDIA/nvidia-container-toolkit#48)."""
+def _access_at_risk(desired: DesiredContainer, toolkit: Toolkit) -> Iterator[Diagnostic]:
+    """systemd keeps a device in its rules only if /dev/char links to it (NVIDIA/nvidia-container-toolkit#48)."""
     if not toolkit.systemd or toolkit.char_links is not False:
         return
-    first = having[0]
-    yield Diagnostic(
+    yield desired.issue(
         "Containers will lose their GPUs",
-        f"On {first.address.node} systemd keeps the control groups of containers, and /dev/char has no links to the "
-        "GPUs: at the next systemctl daemon-reload each container loses access to them.",
-        "Have the links made, now and at each boot:\n"
+        f"On {desired.address.node} systemd manages the control groups of containers, and /dev/char has no links to "
+        "the GPUs: the next systemctl daemon-reload takes GPU access from each container.",
+        "Create the links, now and at each boot:\n"
         "    sudo nvidia-ctk system create-dev-char-symlinks --create-all\n"
-        "or turn on CDI, or set native.cgroupdriver=cgroupfs for the engine.",
-        where=first.desired.where,
-        address=str(first.address),
-        severity=Severity.WARNING,
+        "Or enable CDI, or set native.cgroupdriver=cgroupfs for the engine.",
+        Severity.WARNING,
     )
+
+
+def _outdated(observed: ObservedContainers) -> tuple[SpecificationDifference, ...]:
+    """Nothing if not all GPUs are known: a device that was not read may well exist."""
+    existing = observed.toolkit.specifications
+    if not observed.gpus.known:
+        return ()
+    if not existing:
+        return (compare_specification(Specification(DEFAULT_PATH), observed.gpus),)
+    return tuple(filter(None, (compare_specification(file, observed.gpus) for file in existing)))
+
+
+def _changing_devices(users: Sequence[DesiredContainer], context: DiffContext) -> tuple[Address, ...]:
+    """GPUs and slices that this change set re-creates."""
+    disturbed = (address for address in context.disturbed if address.kind == "gpu")
+    unknown = (address for desired in users for address in desired.resolved.unknown)
+    return tuple(dict.fromkeys((*disturbed, *unknown)))
+
+
+def _device_field(difference: SpecificationDifference, changing: Sequence[Address], gpus: Gpus) -> FieldChange:
+    devices = difference.specification.devices
+    before: Json = sorted(name for name in devices if name != "all")
+    if changing:
+        return FieldChange("devices", before, Later("the devices of the node"))
+    by_uuid = not devices or any(name.startswith(_UUID) for name in devices)
+    after = sorted(
+        name
+        for gpu in gpus.gpus
+        for name in (gpu.usable if by_uuid else position_names(gpu.index, gpu.mig, len(gpu.slices)))
+    )
+    return FieldChange("devices", before, list(after))
+
+
+def _reasons(outdated: Sequence[SpecificationDifference], changing: Sequence[Address], exists: bool) -> Iterator[str]:
+    for difference in outdated:
+        path = difference.specification.path
+        if difference.specification.fault:
+            yield f"{path} could not be read: {difference.specification.fault}"
+        elif not exists:
+            yield "the node has no CDI specification of its GPUs"
+        else:
+            parts = [f"lists {', '.join(difference.gone)}, which no longer exists"] if difference.gone else []
+            parts += [f"lacks {', '.join(difference.missing)}"] if difference.missing else []
+            yield f"CDI specification is outdated: {path} {' and '.join(parts)}"
+    if changing:
+        names = sorted(
+            address.name
+            for address in changing
+            if not any(address.covers(part) for part in changing if part != address)
+        )
+        yield f"{', '.join(names)} {'change' if len(names) > 1 else 'changes'} in this run"

@@ -1,4 +1,4 @@
-"""Changes: what becomes of one container, decided from its differences."""
+"""Changes: the change of one container, from its differences, with the steps that make it so."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from gpuplan.resources.container.differences import Before, desired_env, differe
 from gpuplan.resources.container.fields.conversion import IN_PLACE, desired_fields, show_value
 from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
-from gpuplan.resources.container.read import ObservedContainers
-from gpuplan.resources.container.resolve import DesiredContainer, devices_of
+from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, devices_of
 from gpuplan.resources.container.spec import to_json
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import whole
@@ -21,277 +20,158 @@ from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Verb
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Json, JsonObject, Later
 
-TAKE_OVER = "take-over"
-"""Name of the step in which a new container starts while the old one serves."""
+START_FIRST = "replace-start-first"
+"""Name of the step in which the new container starts while the old one serves."""
+_UPDATABLE = IN_PLACE | {"name"}
+_WITHOUT_REPLACEMENT = _UPDATABLE | {"state", "leftover"}
 
 
-def create_step(wanted: DesiredContainer) -> Step:
-    """Create, start, and wait until it is ready."""
-    return _making("create", Verb.CREATE, f"create container {wanted.address.name}", wanted)
-
-
-def replace_step(wanted: DesiredContainer) -> Step:
-    """Create the new one in the place of the old, which is kept until the new one is ready."""
-    return _making("replace", Verb.UPDATE, f"replace container {wanted.address.name}", wanted)
-
-
-def take_over_step(wanted: DesiredContainer, held: Iterable[str]) -> Step:
-    """Create the new one beside the old, which serves until the new one does."""
-    step = _making(TAKE_OVER, Verb.UPDATE, f"replace container {wanted.address.name} while it serves", wanted)
-    left = tuple(address for address in wanted.had if not any(address.covers(need) for need in wanted.needs))
-    return replace(step, releases=(*step.releases, *left), frees=_ports(wanted.address.node, held))
-
-
-def start_step(wanted: DesiredContainer) -> Step:
-    """Start what is there, and wait until it is ready."""
-    node, name = wanted.address.node, wanted.address.name
-    return Step(
-        "start",
-        wanted.address,
-        Verb.UPDATE,
-        f"start container {name}",
-        _arguments(wanted),
-        makes=(wanted.address, *_ports(node, host_ports(wanted.spec.ports))),
-        uses=(*wanted.needs, wanted.settings),
+def create(desired: DesiredContainer) -> Change:
+    """The change of a container that does not exist."""
+    spec, name = desired.spec, desired.address.name
+    fields = [FieldChange("image", None, spec.image)]
+    if desired.resolved.unknown:
+        names = ", ".join(address.name for address in desired.resolved.unknown)
+        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
+    elif desired.resolved.devices:
+        fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in desired.resolved.devices.values())))
+    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
+    fields.extend(desired_env(spec.env))
+    step = _creating_step("create", Verb.CREATE, f"create container {name}", desired)
+    return Change(
+        desired.address,
+        Action.CREATE,
+        tuple(fields),
+        disturbs={desired.address: f"container {name} is created"},
+        steps=(step,),
     )
 
 
-def update_step(wanted: DesiredContainer, live: Live) -> Step:
-    """Set what the engine can change on a container that runs, its name included."""
-    title = f"update container {wanted.address.name}"
-    arguments: JsonObject = {"spec": to_json(wanted.spec), "id": live.id}
-    return Step("update", wanted.address, Verb.UPDATE, title, arguments, makes=(wanted.settings,))
+def converge(
+    desired: DesiredContainer, before: Before | None, live: Live, extra: Sequence[Live], node: NodeDiff
+) -> Change | None:
+    """The change of an existing container; None if it is as desired. `extra` are leftovers to remove."""
+    context = node.context
+    compared = differences(desired.spec, before, live, desired.resolved, node.observed, context)
+    cause = disturbance(desired, context)
+    fields = (*compared.fields, *(FieldChange("leftover", other.name, None) for other in extra))
+    reasons = (*compared.reasons, *(f"{other.name} is left from an interrupted replacement" for other in extra))
+    forced = any(fnmatchcase(str(desired.address), pattern) for pattern in context.replace)
+    if cause is None and not fields and not forced:
+        return None
+    if not (forced or cause or live.status in ("dead", "removing")) and _updatable_in_place(desired, live, fields):
+        return _update_in_place(desired, fields, reasons, live, extra)
+    also_running = tuple(other for other in extra if other.busy)
+    held = [address for other in (live, *also_running) for address in devices_of(other, node)]
+    fields = (*_newer_image(desired, live, node), *fields)
+    reasons = (*reasons, *(["--replace names it"] if forced else []))
+    desired = replace(desired, recorded_needs=(*desired.recorded_needs, *held), also_running=also_running)
+    change = replace_container(desired, live, fields, reasons, cause)
+    requested = forced and not compared.fields  # nothing changed on the node: the operator asked for it
+    pending = (compared.pending or requested) and not (extra or cause)
+    return replace(change, origin=Origin.PENDING) if pending else change
 
 
-def tidy_step(wanted: DesiredContainer, extra: Sequence[Live]) -> Step:
-    """Remove what an interrupted replacement left, once the container itself has proven that it serves."""
-    title = f"remove {', '.join(each.name for each in extra)}"
-    arguments: JsonObject = {**_arguments(wanted), "ids": [each.id for each in extra]}
-    uses, releases = (wanted.address,), wanted.leaves
-    return Step("tidy", wanted.address, Verb.DELETE, title, arguments, uses=uses, releases=releases)
-
-
-def stop_step(wanted: DesiredContainer, live: Live, held: Iterable[str]) -> Step:
-    """Stop the old one, and whatever runs beside it, as soon as everything for the new one is on the node."""
-    node = wanted.address.node
-    repository = tuple(need for need in wanted.needs if need.kind == "repository")
-    return Step(
-        "stop",
-        wanted.address,
-        Verb.UPDATE,
-        f"stop container {wanted.address.name}",
-        {"ids": [live.id, *(each.id for each in wanted.beside)], "drain": wanted.spec.drain, **_adopts(wanted)},
-        uses=(image_address(node, wanted.spec.image), *repository),
-        releases=tuple(dict.fromkeys((*wanted.had, *wanted.needs))),
-        frees=(wanted.address, *_ports(node, held)),
-    )
-
-
-def remove_step(address: Address, held: Iterable[str], needs: Iterable[Address]) -> Step:
-    """Stop and remove a container and what replacements left of it. `needs` is what it releases."""
-    return Step(
+def remove(name: str, own: Sequence[Live], node: NodeDiff) -> Change:
+    """The change of a container that the plan file no longer has."""
+    address = Address(node.context.node, "container", name)
+    recorded = node.context.record.resources.get(address)
+    devices = [device for live in own for device in devices_of(live, node)]
+    needs = [*(recorded.needs if recorded else ()), *devices, *images_of(own, node.observed)]
+    ports = [port for live in own for port in held_ports(live)]
+    step = Step(
         "remove",
         address,
         Verb.DELETE,
-        f"remove container {address.name}",
-        releases=tuple(needs),
-        frees=(address, *_ports(address.node, held)),
+        f"remove container {name}",
+        releases=tuple(dict.fromkeys(needs)),
+        frees=(address, *_port_addresses(address.node, ports)),
     )
-
-
-def _making(name: str, verb: Verb, title: str, wanted: DesiredContainer) -> Step:
-    node, spec = wanted.address.node, wanted.spec
-    return Step(
-        name,
-        wanted.address,
-        verb,
-        title,
-        _arguments(wanted),
-        makes=(wanted.address, *_ports(node, host_ports(spec.ports))),
-        uses=(*wanted.needs, *wanted.specifications, image_address(node, spec.image)),
-        releases=wanted.leaves,
-    )
-
-
-def _arguments(wanted: DesiredContainer) -> dict[str, Json]:
-    gpus: dict[str, Json] = {
-        part.name: None if isinstance(uuid, Later) else uuid for part, uuid in wanted.bound.devices.items()
-    }
-    cdi: dict[str, Json] = {"cdi": True} if wanted.by_cdi else {}
-    return {"spec": to_json(wanted.spec), "digest": wanted.desired.digest, "gpus": gpus, **cdi, **_adopts(wanted)}
-
-
-def _adopts(wanted: DesiredContainer) -> dict[str, Json]:
-    return {"adopts": wanted.adopts} if wanted.adopts else {}
-
-
-def _ports(node: str, held: Iterable[str]) -> tuple[Address, ...]:
-    """Host ports as addresses of their own, so that one container gives a port up before another takes it."""
-    return tuple(Address(node, "port", port.rpartition(":")[2]) for port in held)
-
-
-_UPDATED = IN_PLACE | {"name"}
-_IN_PLACE = _UPDATED | {"state", "leftover"}
-
-
-def create(wanted: DesiredContainer) -> Change:
-    """The container is not there."""
-    spec = wanted.spec
-    fields = [FieldChange("image", None, spec.image)]
-    if wanted.bound.later:
-        names = ", ".join(address.name for address in wanted.bound.later)
-        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
-    elif wanted.bound.devices:
-        fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in wanted.bound.devices.values())))
-    fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
-    fields.extend(desired_env(spec.env))
-    name = wanted.address.name
-    return Change(
-        wanted.address,
-        Action.CREATE,
-        tuple(fields),
-        disturbs={wanted.address: f"container {name} is created"},
-        steps=(create_step(wanted),),
-    )
-
-
-def follow(
-    wanted: DesiredContainer,
-    before: Before | None,
-    live: Live,
-    extra: Sequence[Live],
-    observed: ObservedContainers,
-    context: DiffContext,
-) -> Change | None:
-    """The container is there: what has to be done for it to be as wanted; None where nothing has to."""
-    found = differences(wanted.spec, before, live, wanted.bound, observed, context)
-    disturbed = disturbance(wanted, context)
-    fields = (*found.fields, *(FieldChange("leftover", each.name, None) for each in extra))
-    reasons = (*found.reasons, *(f"{each.name} is left of an interrupted replacement" for each in extra))
-    forced = any(fnmatchcase(str(wanted.address), pattern) for pattern in context.replace)
-    if disturbed is None and not fields and not forced:
-        return None
-    if forced or disturbed is not None or live.status in ("dead", "removing") or not _stays(wanted, live, fields):
-        beside = tuple(each for each in extra if each.busy)
-        holds = [address for each in (live, *beside) for address in devices_of(each, observed, context)]
-        fields = (*_newer_image(wanted, live, observed), *fields)
-        reasons = (*reasons, *(["--replace names it"] if forced else []))
-        wanted = replace(wanted, had=(*wanted.had, *holds), beside=beside)
-        change = in_its_place(wanted, live, fields, reasons, disturbed)
-        asked = forced and not found.fields  # nothing was changed on the node: the operator wants it so
-        pending = (found.pending or asked) and not (extra or disturbed)
-        return replace(change, origin=Origin.PENDING) if pending else change
-    return _updated(wanted, fields, reasons, live, extra)
-
-
-def remove(role: str, ours: Sequence[Live], observed: ObservedContainers, context: DiffContext) -> Change:
-    """The container is not wanted any more."""
-    address = Address(context.node, "container", role)
-    recorded = context.record.resources.get(address)
-    ports = [port for live in ours for port in held_ports(live)]
-    needs = [*(recorded.needs if recorded else ()), *(a for live in ours for a in devices_of(live, observed, context))]
-    images = dict.fromkeys(live.image for live in ours)
     return Change(
         address,
         Action.DELETE,
-        tuple(FieldChange("image", image, None) for image in images),
-        interrupts=tuple(f"container {live.name} stops" for live in ours if live.status == "running"),
-        disturbs={address: f"container {role} is removed"},
-        steps=(remove_step(address, ports, dict.fromkeys((*needs, *images_of(ours, observed)))),),
+        tuple(FieldChange("image", image, None) for image in dict.fromkeys(live.image for live in own)),
+        interrupts=tuple(f"container {live.name} stops" for live in own if live.status == "running"),
+        disturbs={address: f"container {name} is removed"},
+        steps=(step,),
     )
 
 
-def _newer_image(wanted: DesiredContainer, live: Live, observed: ObservedContainers) -> tuple[FieldChange, ...]:
-    """The image that a container gets with its replacement, where its tag has moved on."""
-    found = moved_tag(wanted.spec, live, observed)
-    if found is None:
-        return ()
-    before, after = (f"{wanted.spec.image} ({each})" for each in (found.before, found.after))
-    return (FieldChange("image", before, after),)
+def disturbance(desired: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:
+    """The resource whose change forces a replacement of the container, and why.
 
-
-def _stays(wanted: DesiredContainer, live: Live, fields: Sequence[FieldChange]) -> bool:
-    """True where the engine makes all of it so on the container that is there.
-
-    It refuses CPUs where somebody has set a quota (moby, container/container_unix.go, UpdateContainer); Podman tells
-    its own CPUs as a quota, too.
+    A re-created repository counts: the container would keep a mount of the removed directory.
     """
-    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
-    refused = (
-        (quota or period)
-        and not cpus
-        and wanted.spec.cpus is not None
-        and any(change.path in _UPDATED for change in fields)
-    )
-    return not refused and all(map(_in_place, fields))
-
-
-def _in_place(change: FieldChange) -> bool:
-    return change.path in _IN_PLACE and (change.path not in IN_PLACE or change.after is not None)
-
-
-def disturbance(wanted: DesiredContainer, context: DiffContext) -> tuple[Address, str] | None:
-    """The resource whose change takes the container along, and why.
-
-    A repository that is made anew leaves the container with a mount of the directory that went.
-    """
-    repository = Address(context.node, "repository", wanted.address.name)
+    repository = Address(context.node, "repository", desired.address.name)
     if repository in context.disturbed:
         return repository, context.disturbed[repository]
-    for need in wanted.bound.devices:
+    for need in desired.resolved.devices:
         for disturbed, why in context.disturbed.items():
             if disturbed.covers(need):
                 return Address(need.node, "gpu", need.name.partition("/")[0].partition("[")[0]), why
     return None
 
 
-def in_its_place(
-    wanted: DesiredContainer,
+def replace_container(
+    desired: DesiredContainer,
     live: Live,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
-    because: tuple[Address, str] | None,
+    cause: tuple[Address, str] | None,
 ) -> Change:
-    """The change by which a new container takes the place of one; `because` is what takes it along, and why."""
-    name = wanted.address.name
-    follows = because is not None and all(change.path in ("gpus", "state") for change in fields)
-    stops = because is not None or not _takes_over(wanted, live)
-    why = [*reasons, *([because[1]] if because else []), *_how(wanted, live, stops)]
-    running = [each for each in (live, *wanted.beside) if each.busy]
-    held = [port for each in running for port in held_ports(each)]
-    steps = (
-        (*([stop_step(wanted, live, held)] if running else []), replace_step(wanted))
-        if stops
-        else (take_over_step(wanted, held_ports(live)),)
-    )
+    """The change by which a new container replaces a live one; `cause` is what forces it, and why."""
+    name = desired.address.name
+    forced_by_cause = cause is not None and all(change.path in ("gpus", "state") for change in fields)
+    start_first = desired.spec.start_first and live.status == "running" and not desired.resolved.unknown
+    start_first = start_first and cause is None
+    running = [other for other in (live, *desired.also_running) if other.busy]
+    if start_first:
+        steps: tuple[Step, ...] = (_start_first_step(desired, held_ports(live)),)
+    else:
+        stop = [_stop_step(desired, live, [port for other in running for port in held_ports(other)])] if running else []
+        replacing = _creating_step("replace", Verb.UPDATE, f"replace container {name}", desired)
+        steps = (*stop, replacing)
+    why = [*reasons, *([cause[1]] if cause else []), *_method_reasons(desired, live, start_first)]
+    stops = not start_first and any(other.status == "running" for other in running)
     return Change(
-        wanted.address,
+        desired.address,
         Action.REPLACE,
         fields,
         reasons=tuple(dict.fromkeys(why)),
-        interrupts=(f"container {name} stops",) if stops and any(each.status == "running" for each in running) else (),
-        disturbs={wanted.address: f"container {name} is replaced"},
-        cause=because[0] if because and follows else None,
+        interrupts=(f"container {name} stops",) if stops else (),
+        disturbs={desired.address: f"container {name} is replaced"},
+        cause=cause[0] if cause and forced_by_cause else None,
         steps=steps,
     )
 
 
-def _takes_over(wanted: DesiredContainer, live: Live) -> bool:
-    """True where the new one can start while the old one serves."""
-    return wanted.spec.start_first and live.status == "running" and not wanted.bound.later
+def _newer_image(desired: DesiredContainer, live: Live, node: NodeDiff) -> tuple[FieldChange, ...]:
+    """The image that the new container gets if its tag has moved."""
+    tag = moved_tag(desired.spec, live, node.observed)
+    if tag is None:
+        return ()
+    before, after = (f"{desired.spec.image} ({digest})" for digest in (tag.before, tag.after))
+    return (FieldChange("image", before, after),)
 
 
-def _how(wanted: DesiredContainer, live: Live, stops: bool) -> tuple[str, ...]:
-    """Whether there is a gap, where the plan file says that there should be none."""
-    if not stops:
-        return ("the new one takes over while the old one serves",)
-    if wanted.spec.start_first and live.busy:
-        return ("it stops before the new one starts in spite of update: start-first, since what it rests on changes",)
-    return ()
+def _updatable_in_place(desired: DesiredContainer, live: Live, fields: Sequence[FieldChange]) -> bool:
+    """True if the engine can make all these changes on the existing container.
+
+    It refuses CPUs if a CPU quota is set (moby, container/container_unix.go, UpdateContainer); Podman reports CPUs as
+    a quota, too.
+    """
+    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
+    has_quota = (quota or period) and not cpus and desired.spec.cpus is not None
+    if has_quota and any(change.path in _UPDATABLE for change in fields):
+        return False
+    return all(
+        change.path in _WITHOUT_REPLACEMENT and (change.path not in IN_PLACE or change.after is not None)
+        for change in fields
+    )
 
 
-def _updated(
-    wanted: DesiredContainer,
+def _update_in_place(
+    desired: DesiredContainer,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
     live: Live,
@@ -299,11 +179,112 @@ def _updated(
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []
-    if paths & _UPDATED:
-        steps.append(update_step(wanted, live))
+    if paths & _UPDATABLE:
+        steps.append(_update_step(desired, live))
     if "state" in paths:
-        steps.append(start_step(wanted))
+        steps.append(_start_step(desired))
     if extra:
-        steps.append(tidy_step(wanted, extra))
-    started = {wanted.address: f"container {wanted.address.name} is started"} if "state" in paths else {}
-    return Change(wanted.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))
+        steps.append(_remove_leftovers_step(desired, extra))
+    started = {desired.address: f"container {desired.address.name} is started"} if "state" in paths else {}
+    return Change(desired.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))
+
+
+def _method_reasons(desired: DesiredContainer, live: Live, start_first: bool) -> tuple[str, ...]:
+    """How it is replaced, if the plan file states update: start-first."""
+    if start_first:
+        return ("the old container serves until the new one is ready",)
+    if desired.spec.start_first and live.busy:
+        return ("despite update: start-first the old container stops first, because its GPU or repository changes",)
+    return ()
+
+
+def _creating_step(name: str, verb: Verb, title: str, desired: DesiredContainer) -> Step:
+    node, spec = desired.address.node, desired.spec
+    return Step(
+        name,
+        desired.address,
+        verb,
+        title,
+        _arguments(desired),
+        makes=(desired.address, *_port_addresses(node, host_ports(spec.ports))),
+        uses=(*desired.needs, *desired.specifications, image_address(node, spec.image)),
+        releases=desired.current_images,
+    )
+
+
+def _start_first_step(desired: DesiredContainer, ports: Iterable[str]) -> Step:
+    title = f"replace container {desired.address.name} while it serves"
+    step = _creating_step(START_FIRST, Verb.UPDATE, title, desired)
+    dropped = [address for address in desired.recorded_needs if not any(address.covers(need) for need in desired.needs)]
+    return replace(step, releases=(*step.releases, *dropped), frees=_port_addresses(desired.address.node, ports))
+
+
+def _stop_step(desired: DesiredContainer, live: Live, ports: Iterable[str]) -> Step:
+    """Stop the old container, and what else of it runs, when everything that the new one needs is on the node."""
+    node = desired.address.node
+    repository = tuple(need for need in desired.needs if need.kind == "repository")
+    ids: list[Json] = [live.id, *(other.id for other in desired.also_running)]
+    return Step(
+        "stop",
+        desired.address,
+        Verb.UPDATE,
+        f"stop container {desired.address.name}",
+        {"ids": ids, "drain": desired.spec.drain, **_adopts(desired)},
+        uses=(image_address(node, desired.spec.image), *repository),
+        releases=tuple(dict.fromkeys((*desired.recorded_needs, *desired.needs))),
+        frees=(desired.address, *_port_addresses(node, ports)),
+    )
+
+
+def _start_step(desired: DesiredContainer) -> Step:
+    return Step(
+        "start",
+        desired.address,
+        Verb.UPDATE,
+        f"start container {desired.address.name}",
+        _arguments(desired),
+        makes=(desired.address, *_port_addresses(desired.address.node, host_ports(desired.spec.ports))),
+        uses=(*desired.needs, desired.settings),
+    )
+
+
+def _update_step(desired: DesiredContainer, live: Live) -> Step:
+    title = f"update container {desired.address.name}"
+    arguments: JsonObject = {"spec": to_json(desired.spec), "id": live.id}
+    return Step("update", desired.address, Verb.UPDATE, title, arguments, makes=(desired.settings,))
+
+
+def _remove_leftovers_step(desired: DesiredContainer, extra: Sequence[Live]) -> Step:
+    """Remove what an interrupted replacement left, after the container itself is confirmed ready."""
+    return Step(
+        "remove-leftovers",
+        desired.address,
+        Verb.DELETE,
+        f"remove {', '.join(other.name for other in extra)}",
+        {**_arguments(desired), "ids": [other.id for other in extra]},
+        uses=(desired.address,),
+        releases=desired.current_images,
+    )
+
+
+def _arguments(desired: DesiredContainer) -> dict[str, Json]:
+    gpus: dict[str, Json] = {
+        device.name: None if isinstance(uuid, Later) else uuid for device, uuid in desired.resolved.devices.items()
+    }
+    cdi: dict[str, Json] = {"cdi": True} if desired.by_cdi else {}
+    return {
+        "spec": to_json(desired.spec),
+        "digest": desired.resource.digest,
+        "gpus": gpus,
+        **cdi,
+        **_adopts(desired),
+    }
+
+
+def _adopts(desired: DesiredContainer) -> dict[str, Json]:
+    return {"adopts": desired.adopts} if desired.adopts else {}
+
+
+def _port_addresses(node: str, ports: Iterable[str]) -> tuple[Address, ...]:
+    """Host ports as addresses, so that one container frees a port before another one takes it."""
+    return tuple(Address(node, "port", port.rpartition(":")[2]) for port in ports)

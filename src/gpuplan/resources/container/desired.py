@@ -15,7 +15,7 @@ from gpuplan.resources.container.fields.conversion import read_fields
 from gpuplan.resources.container.fields.field import Reading
 from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.fields.networking import clashes, host_ports
-from gpuplan.resources.container.images import archived_image, image_of
+from gpuplan.resources.container.images import archived_image, stated_image
 from gpuplan.resources.container.replacement import drain_seconds, readiness_of, replacement_issues
 from gpuplan.resources.container.server import (
     FlagIssue,
@@ -80,7 +80,7 @@ def _desired(stated: _Stated) -> Iterator[Desired]:
 
 def _spec(stated: _Stated) -> ContainerSpec:
     container = stated.container
-    image = image_of(container, stated.plan.path, stated.report)
+    image = stated_image(container, stated.plan.path, stated.report)
     completion = _completion(stated)
     _check(stated)
     fields = dict(read_fields(Reading(container, stated.report)))

@@ -1,9 +1,9 @@
-"""The kind `container`: its four phases and what they ask a node for."""
+"""The kind `container`: its functions, and the probes that it reads."""
 
 from __future__ import annotations
 
 from gpuplan.resources.container.apply.apply import apply_step
-from gpuplan.resources.container.cdi import CDI_KIND as CDI
+from gpuplan.resources.container.cdi import CDI_KIND
 from gpuplan.resources.container.desired import containers
 from gpuplan.resources.container.diff import diff
 from gpuplan.resources.container.images import IMAGE_KIND, images_to_look_up
@@ -17,6 +17,6 @@ CONTAINER = Kind(
     read,
     diff,
     apply_step,
-    also=(IMAGE_KIND, CDI),
-    asks=lambda desired: images_to_look_up([each for each in desired if each.address.kind == "container"]),
+    also=(IMAGE_KIND, CDI_KIND),
+    asks=lambda desired: images_to_look_up([resource for resource in desired if resource.address.kind == "container"]),
 )

@@ -16,7 +16,7 @@ TIMEOUT = 60.0
 """Seconds for a container to get ready, where the plan file does not say; those that its models need not counted."""
 EXIT_TIMEOUT = 30
 """Seconds that a Triton waits for requests in flight when it is told to stop (--exit-timeout-secs)."""
-MARGIN = 5
+KILL_MARGIN = 5
 """Seconds between the end of that wait and the engine's kill."""
 _EXIT_FLAG = "exit-timeout-secs"
 _START_FIRST = "It cannot start before the old one stops"
@@ -67,7 +67,7 @@ def stop_timeout(spec: ContainerSpec) -> int | None:
         return spec.stop_timeout
     flag = f"--{_EXIT_FLAG}="
     told = [word.removeprefix(flag) for word in spec.command or () if word.startswith(flag)]
-    return (int(told[-1]) if told and told[-1].isdecimal() else EXIT_TIMEOUT) + MARGIN
+    return (int(told[-1]) if told and told[-1].isdecimal() else EXIT_TIMEOUT) + KILL_MARGIN
 
 
 def drain_seconds(stated: ContainerSection) -> float:
@@ -126,7 +126,7 @@ def _stopping(stated: ContainerSection) -> Iterator[SettingIssue]:
             f"When it is told to stop, the server waits up to {least} s for requests in flight (--{_EXIT_FLAG}), "
             f"and after {stated.stop_timeout:g} s the engine kills it with them."
         )
-        fix = f"State stop_timeout: {least + MARGIN}s, or a lower {_EXIT_FLAG} under triton.flags."
+        fix = f"State stop_timeout: {least + KILL_MARGIN}s, or a lower {_EXIT_FLAG} under triton.flags."
         yield SettingIssue(
             "stop_timeout", "A model server is killed before it has finished", detail, fix, Severity.WARNING
         )

@@ -1,4 +1,4 @@
-"""Bound: a container's GPUs and slices as the gpu room resolved them, against those that it has."""
+"""Resolve: one desired container on one node, its GPUs and slices as UUIDs, and which devices live containers have."""
 
 from __future__ import annotations
 
@@ -15,51 +15,105 @@ from gpuplan.resources.snapshot.labels import DEVICES
 from gpuplan.resources.snapshot.raw import mappings
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
+from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.value import Later
+
+_GPU_FILE = re.compile(r"^/dev/nvidia(\d+)$")
+_DEVICE_DIRECTORIES = ("/", "/dev", "/dev/char")
+"""Given as a device, each of these gives the device files of all GPUs."""
+
+
+@dataclass(frozen=True)
+class NodeDiff:
+    """The node whose containers are compared."""
+
+    observed: ObservedContainers
+    context: DiffContext
 
 
 @dataclass(frozen=True)
 class ResolvedDevices:
-    """The devices of one container; `missing` names those that the gpu room could not resolve."""
+    """GPUs and slices of one container with their UUIDs."""
 
     devices: Mapping[Address, str | Later]
-    missing: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    """Names whose UUID is not known because the node's GPUs could not be read."""
 
     @property
-    def later(self) -> tuple[Address, ...]:
-        """Slices that exist only after another step."""
+    def unknown(self) -> tuple[Address, ...]:
+        """Slices whose UUID is known only after apply."""
         return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
 
 
-def resolve_devices(parts: Sequence[str], context: DiffContext) -> ResolvedDevices:
-    """Each part with its UUID; ``h100`` or ``h100[*]`` of a `select: all` stands for ``h100[0]``, ``h100[1]``, …"""
+@dataclass(frozen=True)
+class DesiredContainer:
+    """One container as the plan file states it for this node, with what its steps depend on."""
+
+    resource: Desired
+    spec: ContainerSpec
+    resolved: ResolvedDevices
+    recorded_needs: tuple[Address, ...] = ()
+    """Its needs when it was last applied."""
+    current_images: tuple[Address, ...] = ()
+    """Images of its containers on the node."""
+    specifications: tuple[Address, ...] = ()
+    """The CDI specifications that list its devices, if the engine gives them by CDI."""
+    adopts: str = ""
+    """Id of the unmanaged container that it replaces."""
+    by_cdi: bool = False
+    """Its devices have to be requested by their CDI names."""
+    also_running: tuple[Live, ...] = ()
+    """Further running containers of it, left by an interrupted replacement."""
+
+    @property
+    def address(self) -> Address:
+        """Its address."""
+        return self.resource.address
+
+    @property
+    def needs(self) -> tuple[Address, ...]:
+        """Its devices by their own addresses, and its repository."""
+        return (*self.resolved.devices, *(need for need in self.resource.needs if need.kind != "gpu"))
+
+    @property
+    def settings(self) -> Address:
+        """What is set before the container is started: its name and limits."""
+        return self.address.part("settings")
+
+    def issue(self, summary: str, detail: str, fix: str, severity: Severity = Severity.ERROR) -> Diagnostic:
+        """A diagnostic about it."""
+        return Diagnostic(summary, detail, fix, self.resource.where, str(self.address), severity)
+
+
+def resolve_devices(names: Sequence[str], context: DiffContext) -> ResolvedDevices:
+    """The UUIDs of GPUs and slices; ``h100`` or ``h100[*]`` of a `select: all` means ``h100[0]``, ``h100[1]``, …"""
     devices: dict[Address, str | Later] = {}
-    missing: list[str] = []
-    for part in parts:
-        found = {address: uuid for address, uuid in context.bindings.items() if _means(part, address)}
-        devices.update(found)
-        if not found:
-            missing.append(part)
-    return ResolvedDevices(devices, tuple(missing))
+    unresolved: list[str] = []
+    for name in names:
+        matches = {address: uuid for address, uuid in context.bindings.items() if _names_device(name, address)}
+        devices.update(matches)
+        if not matches:
+            unresolved.append(name)
+    return ResolvedDevices(devices, tuple(unresolved))
 
 
-def devices_of(live: Live, observed: ObservedContainers, context: DiffContext) -> tuple[Address, ...]:
-    """The GPUs and slices, by every name that the plan file or the node's memory has for them, that a container has.
+def devices_of(live: Live, node: NodeDiff) -> tuple[Address, ...]:
+    """Addresses of the GPUs and slices that a container has, by the plan file and by the node's record.
 
-    What is remembered counts as well: a container may hold a GPU that the plan file no longer names.
+    The record counts because a container may hold a GPU that the plan file no longer names.
     """
-    has = _has(live, observed)
-    holding = {gpu.uuid for gpu in observed.gpus.gpus if has & {gpu.uuid, *(each.uuid for each in gpu.slices)}}
-    found = [address for address, uuid in context.bindings.items() if uuid in holding]
-    for address, fact in context.record.remembered.items():
-        if address.kind == "gpu" and holding & {str(fact.get("uuid")), str(fact.get("gpu"))}:
-            found.append(address)
-    return tuple(dict.fromkeys(found))
+    held = _devices(live, node.observed)
+    uuids = {gpu.uuid for gpu in node.observed.gpus.gpus if held & {gpu.uuid, *(slice_.uuid for slice_ in gpu.slices)}}
+    addresses = [address for address, uuid in node.context.bindings.items() if uuid in uuids]
+    for address, entry in node.context.record.remembered.items():
+        if address.kind == "gpu" and uuids & {str(entry.get("uuid")), str(entry.get("gpu"))}:
+            addresses.append(address)
+    return tuple(dict.fromkeys(addresses))
 
 
 def devices_are_known(live: Live, observed: ObservedContainers) -> bool:
-    """False where the container asks by index or for all, and not every GPU of the node is known."""
+    """False if the container requests GPUs by index or all of them, and not every GPU of the node is known."""
     if observed.gpus.known or live.labels.get(DEVICES):
         return True
     names = asked(live.config, live.host_config, observed.default_runtime)
@@ -67,116 +121,68 @@ def devices_are_known(live: Live, observed: ObservedContainers) -> bool:
 
 
 def compare_devices(
-    bound: ResolvedDevices, live: Live, observed: ObservedContainers
+    resolved: ResolvedDevices, live: Live, observed: ObservedContainers
 ) -> tuple[FieldChange | None, tuple[str, ...]]:
-    """The difference in devices, and why."""
-    has = _has(live, observed)
-    before = sorted(has)
-    if bound.later:
-        names = ", ".join(address.name for address in bound.later)
-        return FieldChange("gpus", before, Later(f"UUID of {names}")), (
-            f"slice identity changed: {names} is made anew",
-        )
-    wanted = sorted(str(uuid) for uuid in bound.devices.values())
-    if wanted == before:
+    """The difference between the desired devices and those of a container, and the reasons."""
+    held = _devices(live, observed)
+    before = sorted(held)
+    if resolved.unknown:
+        names = ", ".join(address.name for address in resolved.unknown)
+        reason = f"slice identity changes: {names} is re-created"
+        return FieldChange("gpus", before, Later(f"UUID of {names}")), (reason,)
+    after = sorted(str(uuid) for uuid in resolved.devices.values())
+    if after == before:
         return None, ()
-    return FieldChange("gpus", before, list(wanted)), tuple(_why(bound, has, observed))
+    return FieldChange("gpus", before, list(after)), tuple(_device_reasons(resolved, held, observed))
 
 
-def _has(live: Live, observed: ObservedContainers) -> frozenset[str]:
-    if made_with := live.labels.get(DEVICES):
-        return frozenset(made_with.split(","))
+def usable_devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
+    """UUIDs of all devices that a running container can use, however it was given them.
+
+    A privileged one has every device file of the node. A device file alone counts as the GPU of that index, because
+    the driver numbers both in PCI bus order.
+    """
+    devices = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    if live.host_config.get("Privileged") is True:
+        devices |= all_devices(observed)
+    for device in mappings(live.host_config.get("Devices")):
+        path = mounts.path(str(device.get("PathOnHost") or ""))
+        if path in _DEVICE_DIRECTORIES:
+            devices |= all_devices(observed)
+        if match := _GPU_FILE.match(path):
+            devices |= {uuid for gpu in observed.gpus.gpus if gpu.index == int(match[1]) for uuid in gpu.usable}
+    return devices
+
+
+def all_devices(observed: ObservedContainers) -> frozenset[str]:
+    """UUIDs of everything that can run programs: GPUs without MIG, and the slices of those with it."""
+    return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
+
+
+def _devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
+    if labelled := live.labels.get(DEVICES):
+        return frozenset(labelled.split(","))
     return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 
-def _why(bound: ResolvedDevices, has: frozenset[str], observed: ObservedContainers) -> Iterator[str]:
-    gone = sorted(has - observed.gpus.uuids) if observed.gpus.known else []
+def _device_reasons(resolved: ResolvedDevices, held: frozenset[str], observed: ObservedContainers) -> Iterator[str]:
+    gone = sorted(held - observed.gpus.uuids) if observed.gpus.known else []
     for uuid in gone:
-        slice_gone = f"slice identity changed: the container holds {uuid}, which no longer exists"
-        yield slice_gone if uuid.startswith("MIG-") else f"it asks for {uuid}, which is not on the node"
-    if not bound.devices:
-        yield "it has GPUs, and the plan file gives it none"
+        if uuid.startswith("MIG-"):
+            yield f"slice identity changed: the container holds {uuid}, which no longer exists"
+        else:
+            yield f"it requests {uuid}, which is not on the node"
+    if not resolved.devices:
+        yield "it has GPUs, but the plan file gives it none"
     elif not gone:
         yield "it has other GPUs than the plan file gives it"
 
 
-def _means(part: str, address: Address) -> bool:
+def _names_device(name: str, address: Address) -> bool:
     if address.kind != "gpu":
         return False
-    if address.name == part:
+    if address.name == name:
         return True
-    name, _, rest = part.partition("/")
-    pattern = re.escape(name.removesuffix("[*]")) + r"\[\d+\]" + (re.escape(f"/{rest}") if rest else "")
+    gpu, _, part = name.partition("/")
+    pattern = re.escape(gpu.removesuffix("[*]")) + r"\[\d+\]" + (re.escape(f"/{part}") if part else "")
     return re.fullmatch(pattern, address.name) is not None
-
-
-@dataclass(frozen=True)
-class DesiredContainer:
-    """One container as it is wanted here: its spec, its devices, and what it had when it was last applied."""
-
-    desired: Desired
-    spec: ContainerSpec
-    bound: ResolvedDevices
-    had: tuple[Address, ...] = ()
-    """Needs that the record has of it."""
-    leaves: tuple[Address, ...] = ()
-    """Images of the containers that stand for it on the node."""
-    specifications: tuple[Address, ...] = ()
-    """What lists its devices, where the engine gives them by CDI."""
-    adopts: str = ""
-    """Id of the container of somebody else's whose place it takes."""
-    by_cdi: bool = False
-    """The engine has to be asked for its devices by the names of CDI."""
-    beside: tuple[Live, ...] = ()
-    """What else of it runs, left of a replacement that was cut off."""
-
-    @property
-    def address(self) -> Address:
-        """Its address."""
-        return self.desired.address
-
-    @property
-    def needs(self) -> tuple[Address, ...]:
-        """Its devices by their own names, and its repository."""
-        return (*self.bound.devices, *(need for need in self.desired.needs if need.kind != "gpu"))
-
-    @property
-    def settings(self) -> Address:
-        """What is set on a container before it is started: its name, its limits."""
-        return self.address.part("settings")
-
-
-_DEVICE = re.compile(r"^/dev/nvidia(\d+)$")
-_WITH_EVERY_DEVICE = ("/", "/dev", "/dev/char")
-"""Directories below which the device files of all GPUs lie; given as a device, all of them are given."""
-
-
-def seen(live: Live, observed: ObservedContainers) -> frozenset[str]:
-    """UUIDs of all devices that a container could use while it runs, however it came to them.
-
-    A privileged one has every device file of the node. A device file alone is taken for the GPU of that index: the
-    driver numbers both in the order of the bus.
-    """
-    found = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
-    if live.host_config.get("Privileged") is True:
-        found |= every(observed)
-    for device in mappings(live.host_config.get("Devices")):
-        path = mounts.path(str(device.get("PathOnHost") or ""))
-        if path in _WITH_EVERY_DEVICE:
-            found |= every(observed)
-        if match := _DEVICE.match(path):
-            found |= {uuid for gpu in observed.gpus.gpus if gpu.index == int(match[1]) for uuid in gpu.usable}
-    return found
-
-
-def every(observed: ObservedContainers) -> frozenset[str]:
-    """UUIDs of everything that can be computed on: whole GPUs, and the slices of those that are cut."""
-    return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
-
-
-def intrudes(live: Live, observed: ObservedContainers, context: DiffContext) -> tuple[Address, ...]:
-    """The GPUs and slices of the plan file that a running container of somebody else sees."""
-    if not live.busy:
-        return ()
-    devices = seen(live, observed) & every(observed)
-    return tuple(sorted(address for address, uuid in context.bindings.items() if uuid in devices))

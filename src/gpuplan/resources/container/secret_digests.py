@@ -1,6 +1,6 @@
-"""Seals: keyed digests on a container by which a secret that was rotated is told from one that was edited on the node.
+"""Secret digests: keyed digests on a container that tell a rotated secret from one that was edited on the node.
 
-The key lies in the node's record, which root alone can read: without it nobody can try values out against a label.
+The key is in the node's record, which only root can read: without it values cannot be guessed from a label.
 """
 
 from __future__ import annotations
@@ -16,66 +16,67 @@ from gpuplan.resources.snapshot.labels import SEALS
 from gpuplan.types.value import Secret, canonical, keyed_digest
 
 KEY_CHECK = "*"
-"""Among the names of variables, none of which can be called so: the digest by which a key knows its own seals again. A
-record that was lost has another key since, by which every secret would look edited."""
+"""Beside the variables' names, none of which can be this: a digest by which a key recognises its own digests. A record
+that was lost gets a new key, by which every secret would look edited."""
 
 
 @dataclass(frozen=True)
 class SecretState:
-    """What became of one secret: neither flag is set where it is as it should be, or nothing can be said."""
+    """How one secret of a container compares with what its reference gives."""
 
     differs: bool = False
     rotated: bool = False
-    """The container still has what gpuplan gave it, and what the reference stands for is another text now."""
+    """The container has what gpuplan gave it, and the reference gives another value now."""
     edited: bool = False
-    """The container has another text than gpuplan gave it."""
+    """The container has another value than gpuplan gave it."""
 
 
 def secret_digests_label(container: str, secrets: Mapping[str, str], seal: Callable[..., str]) -> Mapping[str, str]:
-    """The label of a container that is made with these secrets, by the names of their variables; none without any."""
+    """The label of a container that is created with these secrets, by variable; none without secrets."""
     digests = {name: digest for name, text in secrets.items() if (digest := seal(container, name, text))}
     return {SEALS: canonical({**digests, KEY_CHECK: seal(container, KEY_CHECK)})} if digests else {}
-
-
-def secret_state(name: str, live: Live, known: Secret | None, key: str) -> SecretState:
-    """Judge one secret of a container; with neither the secret nor its seal at hand nothing is said of it."""
-    has = environment(live.config).get(name)
-    if has is None:
-        return SecretState(differs=True)
-    if known is not None and known.reveal() == has:
-        return SecretState()
-    seals = _seals(live)
-    sealed = seals.get(name, "") if key and seals.get(KEY_CHECK) == keyed_digest(key, live.role, KEY_CHECK) else ""
-    if not sealed:
-        return SecretState(differs=known is not None)
-    if sealed != keyed_digest(key, live.role, name, has):
-        return SecretState(differs=True, edited=True)
-    return SecretState(differs=known is not None, rotated=known is not None)
 
 
 def secret_states(
     env: Mapping[str, EnvValue], live: Live, secrets: Mapping[str, Secret], key: str
 ) -> Mapping[str, SecretState]:
-    """Each secret variable of a spec with what became of it."""
+    """The state of each secret variable of a spec."""
     return {
-        name: secret_state(name, live, secrets.get(value["secret"]), key)
+        name: _secret_state(name, live, secrets.get(value["secret"]), key)
         for name, value in env.items()
         if not isinstance(value, str)
     }
 
 
-def secret_reasons(found: Mapping[str, SecretState]) -> tuple[str, ...]:
-    """Why secrets differ, without a word of what they are."""
-    edited = [
-        f"{name} is not the secret that gpuplan gave the container" for name, each in found.items() if each.edited
+def secret_reasons(states: Mapping[str, SecretState]) -> tuple[str, ...]:
+    """Why secrets differ, without their values."""
+    edited = [f"{name} was changed on the node" for name, state in states.items() if state.edited]
+    rotated = [
+        f"the secret of {name} has changed since the last apply" for name, state in states.items() if state.rotated
     ]
-    rotated = [f"{name} stands for another secret since the last apply" for name, each in found.items() if each.rotated]
     return (*edited, *rotated)
 
 
-def _seals(live: Live) -> Mapping[str, str]:
+def _secret_state(name: str, live: Live, resolved: Secret | None, key: str) -> SecretState:
+    """Nothing can be said with neither the secret nor a usable digest."""
+    actual = environment(live.config).get(name)
+    if actual is None:
+        return SecretState(differs=True)
+    if resolved is not None and resolved.reveal() == actual:
+        return SecretState()
+    digests = _digests(live)
+    has_key = bool(key) and digests.get(KEY_CHECK) == keyed_digest(key, live.role, KEY_CHECK)
+    given = digests.get(name, "") if has_key else ""
+    if not given:
+        return SecretState(differs=resolved is not None)
+    if given != keyed_digest(key, live.role, name, actual):
+        return SecretState(differs=True, edited=True)
+    return SecretState(differs=resolved is not None, rotated=resolved is not None)
+
+
+def _digests(live: Live) -> Mapping[str, str]:
     try:
-        stated = json.loads(live.labels.get(SEALS, "{}"))
+        label = json.loads(live.labels.get(SEALS, "{}"))
     except ValueError:
         return {}
-    return {str(name): str(digest) for name, digest in stated.items()} if isinstance(stated, dict) else {}
+    return {str(name): str(digest) for name, digest in label.items()} if isinstance(label, dict) else {}

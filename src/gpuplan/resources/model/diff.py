@@ -57,7 +57,7 @@ def _server_names(desired: Sequence[Desired], observed: ObservedModels, context:
     recorded = (address for address in context.record.resources if address.kind == "model")
     names = [_server_name(address) for address in (*(resource.address for resource in desired), *recorded)]
     if not isinstance(observed.containers, ProbeError):
-        names += [each.role for each in observed.containers if each.plan == context.plan and each.busy]
+        names += [c.role for c in observed.containers if c.plan == context.plan and c.busy]
     if not isinstance(observed.at_start, ProbeError):
         names += list(observed.at_start)
     return tuple(dict.fromkeys(names))
@@ -173,7 +173,7 @@ def _verifying(change: Change, dependents: Sequence[Desired], other_parts: Set[A
     verified = tuple(Dependent(model_spec(resource.spec), smoke_test(resource)) for resource in dependents)
     after = tuple(sorted(other_parts - set(step.uses)))
     verifying = replace(step, arguments=encode(replace(payload, dependents=verified)), after=after)
-    return replace(change, steps=tuple(verifying if each is step else each for each in change.steps))
+    return replace(change, steps=tuple(verifying if other is step else other for other in change.steps))
 
 
 def with_lost_models(

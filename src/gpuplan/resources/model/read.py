@@ -91,9 +91,9 @@ class ObservedModels:
         """
         if isinstance(self.containers, ProbeError):
             return None
-        candidates = [each for each in self.containers if (each.plan, each.role) == (plan, role)]
+        candidates = [c for c in self.containers if (c.plan, c.role) == (plan, role)]
         if own_command and not candidates:
-            candidates = [each for each in self.containers if (each.plan, each.name) == ("", role)]
+            candidates = [c for c in self.containers if (c.plan, c.name) == ("", role)]
         return max(candidates, key=lambda container: (container.busy, container.name == role), default=None)
 
 

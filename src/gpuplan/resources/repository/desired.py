@@ -26,8 +26,8 @@ def desired_repositories(plan: PlanFile, host: Host) -> Told:
         triton = placed.container.triton
         if triton is None or starts_itself(triton.repository):
             continue
-        sources, found = sources_on(plan, host, placed.name)
-        issues.extend(found)
+        sources, source_issues = sources_on(plan, host, placed.name)
+        issues.extend(source_issues)
         models: dict[str, ModelFiles] = {}
         for source in sources:
             files = {path: RepositoryFile(f.sha256, f.size, f.origin, f.text) for path, f in source.files.items()}

@@ -55,8 +55,8 @@ def read(snapshot: Snapshot) -> ObservedRepositories:
         raw = as_object(as_object(probe.value)["repositories"])
         models = {container: as_object(as_object(repository)["models"]) for container, repository in raw.items()}
         return ObservedRepositories(
-            repositories={container: _models(each) for container, each in models.items()},
-            unreadable={container: _unreadable(each) for container, each in models.items()},
+            repositories={container: _models(raw_models) for container, raw_models in models.items()},
+            unreadable={container: _unreadable(raw_models) for container, raw_models in models.items()},
         )
     except (KeyError, TypeError) as error:
         return ObservedRepositories(error=ProbeError("unexpected", f"unexpected answer: {error}"))

@@ -55,32 +55,32 @@ def failure(triton: TritonNode, desired: Sequence[Desired]) -> Diagnostic:
     """The one diagnostic of an apply that fails."""
     with pytest.raises(Problem) as caught:
         triton.apply(desired)
-    (found,) = caught.value.diagnostics
-    return found
+    (issue,) = caught.value.diagnostics
+    return issue
 
 
 def test_an_ensemble_from_nothing_to_nothing(triton: TritonNode) -> None:
-    wanted = ensemble(triton)
-    triton.apply(wanted)
+    desired = ensemble(triton)
+    triton.apply(desired)
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
-    assert triton.compare(wanted) == ()
+    assert triton.compare(desired) == ()
     triton.apply(())
     assert not triton.on_node.exists()
     assert triton.compare(()) == ()
 
 
 def test_a_part_that_was_unloaded_manually_takes_its_ensemble_with_it(triton: TritonNode) -> None:
-    wanted = ensemble(triton)
-    triton.apply(wanted)
+    desired = ensemble(triton)
+    triton.apply(desired)
     triton.call_manually("unload", "a")
     gone = {"state": ("UNAVAILABLE", "READY")}
-    assert described(triton.compare(wanted)) == {
+    assert described(triton.compare(desired)) == {
         f"model/{SERVER}/a": (Action.CREATE, gone, None),
         f"model/{SERVER}/ens": (Action.CREATE, gone, f"model/{SERVER}/a"),
     }
-    triton.apply(wanted)
+    triton.apply(desired)
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
-    assert triton.compare(wanted) == ()
+    assert triton.compare(desired) == ()
 
 
 OTHER = json.dumps(
@@ -95,12 +95,12 @@ OTHER = json.dumps(
 
 def test_a_manually_loaded_config_is_replaced_by_that_of_the_files(triton: TritonNode) -> None:
     triton.write_model("a")
-    wanted = triton.plan(a={})
-    triton.apply(wanted)
+    desired = triton.plan(a={})
+    triton.apply(desired)
     triton.call_manually("load", "a", OTHER)
-    (change,) = triton.apply(wanted)
+    (change,) = triton.apply(desired)
     assert change.interrupts == (f"model a on {SERVER} stops serving until it is loaded again",)
-    assert triton.compare(wanted) == ()
+    assert triton.compare(desired) == ()
 
 
 def test_new_files_replace_a_manually_loaded_config_without_downtime(triton: TritonNode) -> None:
@@ -108,9 +108,9 @@ def test_new_files_replace_a_manually_loaded_config_without_downtime(triton: Tri
     triton.apply(triton.plan(a={}))
     triton.call_manually("load", "a", OTHER)
     triton.write_model("a", answer=2)
-    wanted = triton.plan(a={})
-    assert [change.interrupts for change in triton.apply(wanted)] == [(), ()]
-    assert triton.compare(wanted) == ()
+    desired = triton.plan(a={})
+    assert [change.interrupts for change in triton.apply(desired)] == [(), ()]
+    assert triton.compare(desired) == ()
 
 
 def test_a_dropped_ensemble_keeps_parts_that_are_desired(triton: TritonNode) -> None:
@@ -124,11 +124,11 @@ def test_a_dropped_ensemble_keeps_parts_that_are_desired(triton: TritonNode) -> 
 
 
 def test_a_restarted_server_comes_back_with_its_models(triton: TritonNode) -> None:
-    wanted = ensemble(triton)
-    triton.apply(wanted)
+    desired = ensemble(triton)
+    triton.apply(desired)
     triton.session.docker().restart(SERVER, timeout=5)
     triton.wait_until_live()
-    assert triton.compare(wanted) == ()
+    assert triton.compare(desired) == ()
 
 
 def test_a_model_that_breaks_still_serves_its_previous_content(triton: TritonNode) -> None:
@@ -138,9 +138,9 @@ def test_a_model_that_breaks_still_serves_its_previous_content(triton: TritonNod
     broken = triton.plan(a={})
     first, second = failure(triton, broken), failure(triton, broken)
     assert "RuntimeError: weights not found" in first.detail
-    for found in (first, second):  # a server may answer the second load with success
-        assert found.summary == "The model did not load"
-        assert "The previous content is still served (version 1)." in found.detail
+    for issue in (first, second):  # a server may answer the second load with success
+        assert issue.summary == "The model did not load"
+        assert "The previous content is still served (version 1)." in issue.detail
     assert triton.states() == {"a": "READY"}
     assert described(triton.compare(broken))[f"model/{SERVER}/a"][1].keys() == {"content"}
     triton.write_model("a", answer=3)
@@ -151,11 +151,11 @@ def test_a_model_that_breaks_still_serves_its_previous_content(triton: TritonNod
 
 def test_a_model_that_never_loaded_is_not_loaded_at_startup(triton: TritonNode) -> None:
     triton.write_model("a", first='raise RuntimeError("weights not found")')
-    wanted = triton.plan(a={})
+    desired = triton.plan(a={})
     for _ in range(2):
-        assert "weights not found" in failure(triton, wanted).detail
+        assert "weights not found" in failure(triton, desired).detail
     assert (triton.on_node / "load-models").read_text() == ""
-    (change,) = triton.compare(wanted)
+    (change,) = triton.compare(desired)
     assert change.reasons == (f"the server reports for version 1: {change.reasons[0].partition('1: ')[2]}",)
     assert "weights not found" in change.reasons[0]
 
@@ -163,22 +163,22 @@ def test_a_model_that_never_loaded_is_not_loaded_at_startup(triton: TritonNode) 
 def test_an_error_that_hides_its_cause_is_explained_by_the_log(triton: TritonNode) -> None:
     triton.write_model("a")
     silenced = [{"id": "batch-size", "reason": "the server's own error is wanted"}]
-    found = failure(triton, triton.plan(a={"config": {"max_batch_size": -1}, "ignore_checks": silenced}))
-    assert found.summary == "The model did not load"
-    assert "'max_batch_size' must be non-negative value for a" in found.detail
+    issue = failure(triton, triton.plan(a={"config": {"max_batch_size": -1}, "ignore_checks": silenced}))
+    assert issue.summary == "The model did not load"
+    assert "'max_batch_size' must be non-negative value for a" in issue.detail
 
 
 def test_a_load_that_never_answers_times_out(triton: TritonNode, monkeypatch: pytest.MonkeyPatch) -> None:
     triton.write("a/1/weights.bin", "x")
     triton.write("a/config.pbtxt", CONFIG)
     silenced = [{"id": "model-file", "reason": "it is to hang"}]
-    wanted = triton.plan(a={"load_timeout": 1.5, "ignore_checks": silenced})
-    found = failure(triton, wanted)
-    assert found.summary == "The model load timed out"
-    assert "still loading on triton after 1.5 s" in found.detail
-    assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in found.detail
+    desired = triton.plan(a={"load_timeout": 1.5, "ignore_checks": silenced})
+    issue = failure(triton, desired)
+    assert issue.summary == "The model load timed out"
+    assert "still loading on triton after 1.5 s" in issue.detail
+    assert "Python model file not found in '/gpuplan/models/a/1/model.py'" in issue.detail
     assert triton.states() == {"a": "LOADING"}
-    assert failure(triton, wanted).summary == "The model load timed out"
+    assert failure(triton, desired).summary == "The model load timed out"
     monkeypatch.setattr(import_module("gpuplan.resources.model.apply.load"), "LOADING_TIMEOUT", 0.5)
     stuck = failure(triton, ())
     assert stuck.summary == "The model did not unload"
@@ -189,43 +189,43 @@ def test_a_load_that_never_answers_times_out(triton: TritonNode, monkeypatch: py
 def test_versions_are_those_of_the_plan_file(triton: TritonNode) -> None:
     triton.write_model("a", versions=(1, 2, 3))
     for versions, ready in (([1, 3], [1, 3]), ("latest 2", [2, 3]), ("all", [1, 2, 3]), (None, [3])):
-        wanted = triton.plan(a={"versions": versions} if versions else {})
-        triton.apply(wanted)
-        assert wanted[-1].spec["versions"] == ready
-        assert triton.compare(wanted) == ()
+        desired = triton.plan(a={"versions": versions} if versions else {})
+        triton.apply(desired)
+        assert desired[-1].spec["versions"] == ready
+        assert triton.compare(desired) == ()
 
 
 def test_edited_files_are_restored_and_loaded_again(triton: TritonNode) -> None:
     triton.write_model("a")
-    wanted = triton.plan(a={})
-    triton.apply(wanted)
+    desired = triton.plan(a={})
+    triton.apply(desired)
     triton.edit("a", "1/model.py", "[[1]]", "[[7]]")
     triton.call_manually("load", "a")
-    changes = described(triton.compare(wanted))
+    changes = described(triton.compare(desired))
     assert list(changes[f"repository/{SERVER}"][1]) == ["models.a.files[1/model.py]"]
     assert changes[f"model/{SERVER}/a"] == (Action.UPDATE, {}, f"repository/{SERVER}")
-    triton.apply(wanted)
-    assert triton.compare(wanted) == ()
+    triton.apply(desired)
+    assert triton.compare(desired) == ()
 
 
 def test_back_to_an_earlier_content(triton: TritonNode) -> None:
     """The old files are older than what is loaded; the server must take them all the same."""
     for answer in (1, 2, 1):
         triton.write_model("a", answer=answer)
-        wanted = triton.plan(a={})
-        triton.apply(wanted)
-        assert triton.compare(wanted) == ()
+        desired = triton.plan(a={})
+        triton.apply(desired)
+        assert triton.compare(desired) == ()
 
 
 @pytest.mark.lab
 def test_the_real_server_answers_from_the_files_of_the_plan(real: TritonNode) -> None:
-    wanted = ensemble(real)
-    real.apply(wanted)
+    desired = ensemble(real)
+    real.apply(desired)
     assert real.infer("ens") == 2
     real.edit("b", "1/model.py", "[[2]]", "[[7]]")
     real.call_manually("load", "b")
     assert real.infer("ens") == 7
-    real.apply(wanted)
+    real.apply(desired)
     assert real.infer("ens") == 2
     real.write_model("b", answer=5)
     real.apply(real.plan(ens={}, b={}, a={}))
@@ -238,11 +238,11 @@ def test_a_load_without_effect_fails(simulated: TritonNode) -> None:
     session: Any = simulated.session
     session.faults.without_effect.add("triton.load")
     simulated.write_model("a", answer=2)
-    found = failure(simulated, simulated.plan(a={}))
-    assert "reports success, but still has the previous content" in found.detail
+    issue = failure(simulated, simulated.plan(a={}))
+    assert "reports success, but still has the previous content" in issue.detail
     simulated.write_model("b")
-    found = failure(simulated, simulated.plan(a={}, b={}))
-    assert found.summary == "The model did not load"
+    issue = failure(simulated, simulated.plan(a={}, b={}))
+    assert issue.summary == "The model did not load"
 
 
 def test_an_unload_without_effect_fails(simulated: TritonNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +251,8 @@ def test_an_unload_without_effect_fails(simulated: TritonNode, monkeypatch: pyte
     simulated.apply(simulated.plan(a={}))
     session: Any = simulated.session
     session.faults.without_effect.add("triton.unload")
-    found = failure(simulated, ())
-    assert (found.summary, found.detail) == (
+    issue = failure(simulated, ())
+    assert (issue.summary, issue.detail) == (
         "The model did not unload",
         "a: it is still READY; it may have requests in flight.",
     )
@@ -282,11 +282,11 @@ def test_a_restarting_server_is_waited_for(triton: TritonNode) -> None:
     for name in ("a", "b"):
         triton.write_model(name)
     triton.apply(triton.plan(a={}))
-    wanted = triton.plan(b={})
-    changes = triton.compare(wanted)
+    desired = triton.plan(b={})
+    changes = triton.compare(desired)
     triton.session.docker().restart(SERVER, timeout=5)
     triton.run_steps(changes)
-    assert triton.compare(wanted) == ()
+    assert triton.compare(desired) == ()
 
 
 def test_a_log_that_lags_behind_the_answer_is_read_again(
@@ -303,8 +303,8 @@ def test_a_log_that_lags_behind_the_answer_is_read_again(
     monkeypatch.setattr(ServerLog, "errors", late)
     simulated.write_model("a")
     silenced = [{"id": "batch-size", "reason": "the server's own error is wanted"}]
-    found = failure(simulated, simulated.plan(a={"config": {"max_batch_size": -1}, "ignore_checks": silenced}))
-    assert "'max_batch_size' must be non-negative value for a" in found.detail
+    issue = failure(simulated, simulated.plan(a={"config": {"max_batch_size": -1}, "ignore_checks": silenced}))
+    assert "'max_batch_size' must be non-negative value for a" in issue.detail
     assert len(asked) == 2
 
 
@@ -312,11 +312,11 @@ def test_a_part_that_fails_does_not_block_another_part(triton: TritonNode) -> No
     triton.apply(ensemble(triton))
     triton.write_model("a", answer=2, first='raise RuntimeError("weights not found")')
     triton.write_model("b", answer=5)
-    wanted = triton.plan(ens={}, b={}, a={})
-    outcomes = triton.apply_in_parallel(wanted)
+    desired = triton.plan(ens={}, b={}, a={})
+    outcomes = triton.apply_in_parallel(desired)
     assert {name: outcomes[name].status for name in ("a", "b")} == {"a": Status.FAILED, "b": Status.DONE}
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
-    assert [change.address.name.rpartition("/")[2] for change in triton.compare(wanted)] == [SERVER, "a"]
+    assert [change.address.name.rpartition("/")[2] for change in triton.compare(desired)] == [SERVER, "a"]
 
 
 def test_a_rolled_back_model_is_pending_and_no_drift(triton: TritonNode) -> None:
@@ -325,11 +325,11 @@ def test_a_rolled_back_model_is_pending_and_no_drift(triton: TritonNode) -> None
     triton.apply(triton.plan(a={}, b={}))
     triton.write_model("a", answer=2, first='raise RuntimeError("weights not found")')
     triton.write_model("b", answer=2)
-    wanted = triton.plan(a={}, b={})
-    triton.apply_in_parallel(wanted)
+    desired = triton.plan(a={}, b={})
+    triton.apply_in_parallel(desired)
     node = triton.session.node
     assert triton.compare(as_recorded(triton.record)) == ()
-    digests = {each.address: each.digest for each in wanted}
+    digests = {each.address: each.digest for each in desired}
     pending = [each for each, entry in triton.record.resources.items() if entry.digest != digests[each]]
     assert sorted(map(str, pending)) == [f"{node}/model/{SERVER}/a", f"{node}/repository/{SERVER}"]
 
@@ -341,8 +341,8 @@ def test_models_load_in_parallel_and_two_of_them_fail(triton: TritonNode) -> Non
     triton.write_model("m1", first='raise RuntimeError("weights not found")')
     silenced = [{"id": "batch-size", "reason": "the server's own error is wanted"}]
     bad = {"m4": {"config": {"max_batch_size": -1}, "ignore_checks": silenced}}
-    wanted = triton.plan(**{name: bad.get(name, {}) for name in names})
-    outcomes = triton.apply_in_parallel(wanted)
+    desired = triton.plan(**{name: bad.get(name, {}) for name in names})
+    outcomes = triton.apply_in_parallel(desired)
     status = {name: outcomes[name].status for name in names}
     assert [name for name in names if status[name] is not Status.DONE] == ["m1", "m4"]
     (first,), (second,) = (outcomes[name].diagnostics for name in ("m1", "m4"))

@@ -21,18 +21,18 @@ def content_on_disk(triton: TritonNode, model: str) -> str:
     return (triton.on_node / "models" / model / "1" / "model.py").read_text()
 
 
-def broken(triton: TritonNode, model: str, **wanted: Any) -> Diagnostic:
+def broken(triton: TritonNode, model: str, **models: Any) -> Diagnostic:
     triton.write_model(model, answer=2, first=BROKEN)
-    return failure(triton, triton.plan(**wanted))
+    return failure(triton, triton.plan(**models))
 
 
 def test_the_previous_files_are_restored(triton: TritonNode) -> None:
     triton.write_model("a")
     before = triton.plan(a={})
     triton.apply(before)
-    found = broken(triton, "a", a={})
-    assert "RuntimeError: weights not found" in found.detail
-    assert found.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
+    issue = broken(triton, "a", a={})
+    assert "RuntimeError: weights not found" in issue.detail
+    assert issue.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
     assert BROKEN not in content_on_disk(triton, "a")
     assert triton.compare(before) == ()
     triton.session.docker().restart(SERVER, timeout=5)
@@ -53,16 +53,16 @@ def test_the_next_plan_still_shows_the_difference(triton: TritonNode) -> None:
 
 
 def test_a_first_load_that_fails_leaves_nothing(triton: TritonNode) -> None:
-    found = broken(triton, "a", a={})
-    assert "previous" not in found.detail
+    issue = broken(triton, "a", a={})
+    assert "previous" not in issue.detail
     assert (triton.on_node / "load-models").read_text() == ""
 
 
 def test_a_part_that_fails_leaves_its_ensemble_unchanged(triton: TritonNode) -> None:
     before = ensemble(triton)
     triton.apply(before)
-    found = broken(triton, "b", ens={}, b={}, a={})
-    assert "served again (version 1)" in found.detail
+    issue = broken(triton, "b", ens={}, b={}, a={})
+    assert "served again (version 1)" in issue.detail
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
     triton.write_model("b", answer=2)
     assert triton.compare(triton.plan(ens={}, b={}, a={})) == ()
@@ -75,9 +75,9 @@ def test_a_part_that_breaks_its_ensemble_fails(triton: TritonNode) -> None:
     config = (triton.base / "b/config.pbtxt").read_text()
     triton.write("b/config.pbtxt", config.replace("TYPE_FP32", "TYPE_INT32"))
     silenced = [{"id": name, "reason": "the server's words are wanted"} for name in ("ensemble-type",)]
-    found = failure(triton, triton.plan(ens={"ignore_checks": silenced}, b={}, a={}))
-    assert found.address == f"{triton.session.node}/model/{SERVER}/b"
-    assert "ens did not load" in found.detail
+    issue = failure(triton, triton.plan(ens={"ignore_checks": silenced}, b={}, a={}))
+    assert issue.address == f"{triton.session.node}/model/{SERVER}/b"
+    assert "ens did not load" in issue.detail
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
     triton.write("b/config.pbtxt", config)
     assert triton.compare(triton.plan(ens={}, b={}, a={})) == ()
@@ -86,8 +86,10 @@ def test_a_part_that_breaks_its_ensemble_fails(triton: TritonNode) -> None:
 def test_a_load_in_progress_is_waited_for_and_not_requested_again(simulated: TritonNode) -> None:
     simulated.write("a/1/weights.bin", "x")
     simulated.write("a/config.pbtxt", CONFIG)
-    wanted = simulated.plan(a={"load_timeout": 0.5, "ignore_checks": [{"id": "model-file", "reason": "it is to hang"}]})
-    assert failure(simulated, wanted).summary == "The model load timed out"
+    desired = simulated.plan(
+        a={"load_timeout": 0.5, "ignore_checks": [{"id": "model-file", "reason": "it is to hang"}]}
+    )
+    assert failure(simulated, desired).summary == "The model load timed out"
     asked: list[str] = []
     session: Any = simulated.session
     reached = session.reached
@@ -97,7 +99,7 @@ def test_a_load_in_progress_is_waited_for_and_not_requested_again(simulated: Tri
         return reached(host, port, method, path, *more)
 
     session.reached = counting
-    assert failure(simulated, wanted).summary == "The model load timed out"
+    assert failure(simulated, desired).summary == "The model load timed out"
     assert "index" in asked
     assert "load" not in asked
 
@@ -119,13 +121,13 @@ def test_a_new_model_that_fails_its_smoke_test_is_unloaded(simulated: TritonNode
     session: Any = simulated.session
     session.faults.infer["a"] = "no kernel image is available"
     simulated.write_model("a")
-    wanted = simulated.plan(a={"smoke": True})
-    assert failure(simulated, wanted).detail.endswith("It was unloaded again.")
+    desired = simulated.plan(a={"smoke": True})
+    assert failure(simulated, desired).detail.endswith("It was unloaded again.")
     assert simulated.states() == {"a": "UNAVAILABLE"}
     assert (simulated.on_node / "load-models").read_text() == ""
     session.faults.infer.clear()
-    simulated.apply(wanted)
-    assert simulated.compare(wanted) == ()
+    simulated.apply(desired)
+    assert simulated.compare(desired) == ()
 
 
 def test_a_changed_model_that_fails_its_smoke_test_is_rolled_back(simulated: TritonNode) -> None:
@@ -135,9 +137,9 @@ def test_a_changed_model_that_fails_its_smoke_test_is_rolled_back(simulated: Tri
     simulated.apply(before)
     session.faults.infer["a"] = "no kernel image is available"
     simulated.write_model("a", answer=2)
-    found = failure(simulated, simulated.plan(a={"smoke": True}))
-    assert "no kernel image is available" in found.detail
-    assert found.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
+    issue = failure(simulated, simulated.plan(a={"smoke": True}))
+    assert "no kernel image is available" in issue.detail
+    assert issue.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
     assert "[[1]]" in content_on_disk(simulated, "a")
     simulated.write_model("a")
     assert simulated.compare(before) == ()
@@ -150,9 +152,9 @@ def _lose_connection(*_: object) -> None:
     raise ConnectionLost(Diagnostic("The connection to the node was lost", ""), Exit.UNREAD)
 
 
-def interrupt_before_check(triton: TritonNode, monkeypatch: pytest.MonkeyPatch, **wanted: Any) -> tuple[Desired, ...]:
+def interrupt_before_check(triton: TritonNode, monkeypatch: pytest.MonkeyPatch, **models: Any) -> tuple[Desired, ...]:
     """Interrupt an apply when the new files are loaded, before they are verified."""
-    desired = triton.plan(**wanted)
+    desired = triton.plan(**models)
     with monkeypatch.context() as patched:
         patched.setattr(APPLY, "_smoke", _lose_connection)
         with pytest.raises(ConnectionLost):
@@ -187,9 +189,9 @@ def test_an_interrupted_load_that_fails_verification_is_rolled_back(
     desired = interrupt_before_check(simulated, monkeypatch, a={"smoke": True})
     session: Any = simulated.session
     session.faults.infer["a"] = "no kernel image is available"
-    found = failure(simulated, desired)
-    assert "no kernel image is available" in found.detail
-    assert found.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
+    issue = failure(simulated, desired)
+    assert "no kernel image is available" in issue.detail
+    assert issue.detail.endswith("Rolled back: its previous files are restored and served again (version 1).")
     assert "[[1]]" in content_on_disk(simulated, "a")
 
 

@@ -31,10 +31,12 @@ class Case:
 
     def request(self) -> InferRequest | list[str]:
         """The request, or each issue as `place: detail [fix]`."""
-        made = build_request("m", self.spec, self.signature, self.read)
-        if isinstance(made, InferRequest):
-            return made
-        return [f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in made]
+        request = build_request("m", self.spec, self.signature, self.read)
+        if isinstance(request, InferRequest):
+            return request
+        return [
+            f"{'.'.join(map(str, each.path))}: {each.detail}" + f" [{each.fix}]" * bool(each.fix) for each in request
+        ]
 
     def read(self, path: str) -> bytes:
         if path not in self.files:

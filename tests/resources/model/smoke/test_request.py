@@ -33,14 +33,14 @@ from tests.resources.model.smoke.case import CASES, load
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path: Path) -> None:
     case = load(path)
-    made = case.request()
+    request = case.request()
     if "issues" in case.expect:
-        assert made == case.expect["issues"]
+        assert request == case.expect["issues"]
         return
-    assert isinstance(made, InferRequest), made
-    assert {each.tensor.name: described(each) for each in made.inputs} == case.expect["inputs"]
-    assert made.batch == case.expect.get("batch", 1)
-    assert made.signature.sequence == case.expect.get("sequence", "")
+    assert isinstance(request, InferRequest), request
+    assert {each.tensor.name: described(each) for each in request.inputs} == case.expect["inputs"]
+    assert request.batch == case.expect.get("batch", 1)
+    assert request.signature.sequence == case.expect.get("sequence", "")
 
 
 def described(each: Any) -> Any:
@@ -81,12 +81,12 @@ def nothing(path: str) -> bytes:
 def test_a_generated_request_fits_the_metadata(config: dict[str, Any], words: dict[str, str | None]) -> None:
     signature = signature_of(config)
     inputs = {name: word for name, word in words.items() if name in signature.inputs and word}
-    made = build_request("m", decode(SmokeSpec, encode(SmokeSpec(inputs=inputs))), signature, nothing)
-    assert isinstance(made, InferRequest), made
-    given_names = {each.tensor.name for each in made.inputs}
+    request = build_request("m", decode(SmokeSpec, encode(SmokeSpec(inputs=inputs))), signature, nothing)
+    assert isinstance(request, InferRequest), request
+    given_names = {each.tensor.name for each in request.inputs}
     assert given_names == {name for name, each in signature.inputs.items() if not each.optional or name in inputs}
-    for each in made.inputs:
-        assert matches(each.shape, signature.request_shape(each.tensor, made.batch))
+    for each in request.inputs:
+        assert matches(each.shape, signature.request_shape(each.tensor, request.batch))
         assert -1 not in each.shape
         assert each.array.shape == each.shape
         assert each.array.dtype == numpy_type(each.tensor.datatype)
@@ -95,12 +95,12 @@ def test_a_generated_request_fits_the_metadata(config: dict[str, Any], words: di
 @given(configs())
 def test_a_fitting_response_has_no_errors_and_survives_shared_memory(config: dict[str, Any]) -> None:
     signature = signature_of(config)
-    made = build_request("m", SmokeSpec(), signature, nothing)
-    assert isinstance(made, InferRequest)
+    request = build_request("m", SmokeSpec(), signature, nothing)
+    assert isinstance(request, InferRequest)
     answer = {name: answered(signature, name) for name in signature.outputs}
-    assert list(response_errors(answer, made.signature, made.batch, {}, nothing)) == []
-    layout = layout_of(made)
-    for each in made.inputs:
+    assert list(response_errors(answer, request.signature, request.batch, {}, nothing)) == []
+    layout = layout_of(request)
+    for each in request.inputs:
         slot = layout.inputs[each.tensor.name]
         assert layout.content[slot.offset : slot.offset + slot.size] == to_bytes(each.tensor.datatype, each.array)
     region = bytearray(layout.content)
@@ -108,7 +108,7 @@ def test_a_fitting_response_has_no_errors_and_survives_shared_memory(config: dic
         raw = to_bytes(signature.outputs[name].datatype, array_of(answer, name))
         region[slot.offset : slot.offset + slot.size] = raw
     absent = {name: OutputTensor(each.datatype, each.shape, None) for name, each in answer.items()}
-    back = with_outputs(absent, layout, made, bytes(region))
+    back = with_outputs(absent, layout, request, bytes(region))
     for name in layout.outputs:
         assert np.array_equal(array_of(back, name), array_of(answer, name))
     slots = sorted((*layout.inputs.values(), *layout.outputs.values()), key=lambda slot: (slot.offset, slot.size))
@@ -136,7 +136,7 @@ def answered(signature: ModelSignature, name: str) -> OutputTensor:
 def test_an_output_that_is_too_large_for_shared_memory_is_refused() -> None:
     output: JsonObject = {"name": "b", "data_type": "TYPE_FP32", "dims": [1 << 20, 1 << 12]}
     signature = signature_of({"input": [{"name": "a", "data_type": "TYPE_FP32", "dims": [1]}], "output": [output]})
-    made = build_request("m", SmokeSpec(), signature, nothing)
-    assert isinstance(made, InferRequest)
+    request = build_request("m", SmokeSpec(), signature, nothing)
+    assert isinstance(request, InferRequest)
     with pytest.raises(Problem, match="17,179,869,184 bytes"):
-        layout_of(made)
+        layout_of(request)

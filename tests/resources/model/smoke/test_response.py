@@ -32,9 +32,9 @@ def npy() -> bytes:
 
 def errors(answer: dict[str, OutputTensor], **outputs: Any) -> list[str]:
     spec = SmokeSpec(outputs=outputs)
-    made = build_request("m", spec, SIGNATURE, lambda _: npy())
-    assert isinstance(made, InferRequest), made
-    return list(response_errors(answer, made.signature, made.batch, spec.outputs, lambda _: npy()))
+    request = build_request("m", spec, SIGNATURE, lambda _: npy())
+    assert isinstance(request, InferRequest), request
+    return list(response_errors(answer, request.signature, request.batch, spec.outputs, lambda _: npy()))
 
 
 def good(*values: float, text: bytes = b"hi") -> dict[str, OutputTensor]:
@@ -95,8 +95,8 @@ def test_nan_is_an_error_only_if_finite_is_asked_for() -> None:
 def test_a_few_of_many_differences_are_listed() -> None:
     signature = signature_of({"output": [{"name": "f", "data_type": "TYPE_INT32", "dims": [9]}]})
     spec = SmokeSpec(outputs={"f": 1})
-    made = build_request("m", spec, signature, lambda _: b"")
-    assert isinstance(made, InferRequest)
+    request = build_request("m", spec, signature, lambda _: b"")
+    assert isinstance(request, InferRequest)
     answer = {"f": OutputTensor("INT32", (9,), np.zeros(9, dtype=np.int32))}
-    (words,) = response_errors(answer, made.signature, made.batch, spec.outputs, lambda _: b"")
+    (words,) = response_errors(answer, request.signature, request.batch, spec.outputs, lambda _: b"")
     assert words.endswith("[2] is 0, expected 1, and 6 more differ")

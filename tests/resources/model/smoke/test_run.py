@@ -39,8 +39,8 @@ def breaks(triton: TritonNode, name: str, first: str) -> None:
 def failure(triton: TritonNode, desired: Sequence[Desired]) -> Diagnostic:
     with pytest.raises(Problem) as caught:
         triton.apply(desired)
-    (found,) = caught.value.diagnostics
-    return found
+    (issue,) = caught.value.diagnostics
+    return issue
 
 
 def target(triton: TritonNode) -> SmokeTarget:
@@ -64,13 +64,13 @@ def test_a_model_that_answers_stays_and_a_changed_smoke_section_changes_nothing(
 
 def test_a_model_that_does_not_answer_is_unloaded(triton: TritonNode) -> None:
     breaks(triton, "a", RAISES)
-    found = failure(triton, triton.plan(a={"smoke": True}))
-    assert found.summary == "Smoke test failed"
-    assert found.detail.startswith(
+    issue = failure(triton, triton.plan(a={"smoke": True}))
+    assert issue.summary == "Smoke test failed"
+    assert issue.detail.startswith(
         "a version 1 on triton, asked with IN FP32 [1, 1]: Failed to process the request(s) for model 'a_0_0', "
         "message: ValueError: no such token At: /gpuplan/models/a/1/model.py"
     )
-    assert found.detail.endswith("It was unloaded again.")
+    assert issue.detail.endswith("It was unloaded again.")
     assert triton.states() == {"a": "UNAVAILABLE"}
 
 
@@ -78,9 +78,9 @@ def test_the_previous_model_is_restored(triton: TritonNode) -> None:
     triton.write_model("a", answer=0)
     triton.apply(triton.plan(a={"smoke": True}))
     breaks(triton, "a", "os._exit(3)")
-    found = failure(triton, triton.plan(a={"smoke": True}))
-    assert "Stub process 'a_0_0' is not healthy" in found.detail
-    assert found.detail.endswith("served again (version 1).")
+    issue = failure(triton, triton.plan(a={"smoke": True}))
+    assert "Stub process 'a_0_0' is not healthy" in issue.detail
+    assert issue.detail.endswith("served again (version 1).")
     assert triton.states() == {"a": "READY"}
     assert triton.infer("a") == 0.0
 
@@ -93,10 +93,10 @@ def test_an_ensemble_is_tested_if_a_part_of_it_changes(triton: TritonNode) -> No
     triton.write("ens/1/.gitkeep", "")
     triton.apply(triton.plan(**models))
     breaks(triton, "b", RAISES)
-    found = failure(triton, triton.plan(**models))
-    assert found.address == f"{triton.session.node}/model/{SERVER}/ens"
-    assert "in ensemble 'ens', Failed to process the request(s) for model 'b_0_0'" in found.detail
-    assert found.detail.endswith("served again (version 1).")
+    issue = failure(triton, triton.plan(**models))
+    assert issue.address == f"{triton.session.node}/model/{SERVER}/ens"
+    assert "in ensemble 'ens', Failed to process the request(s) for model 'b_0_0'" in issue.detail
+    assert issue.detail.endswith("served again (version 1).")
     assert triton.states() == {"a": "READY", "b": "READY", "ens": "READY"}
 
 
@@ -111,7 +111,7 @@ def test_a_section_that_does_not_fit_the_loaded_model_is_reported(triton: Triton
             SmokeSpec(inputs={"X": 1}, batch=9),
             RequestLoad(),
         )
-    assert [each.summary for each in caught.value.diagnostics] == ["The smoke section does not fit the model"] * 2
+    assert [issue.summary for issue in caught.value.diagnostics] == ["The smoke section does not fit the model"] * 2
     with pytest.raises(Problem, match="Request for unknown model: 'b' is not found"):
         run_smoke(target(triton), Address("n", "model", f"{SERVER}/b"), (1,), SmokeSpec(), RequestLoad())
 
@@ -141,9 +141,9 @@ def test_cuda_shared_memory_without_a_gpu_is_reported(triton: TritonNode) -> Non
         run_smoke(
             target(triton), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
         )
-    (found,) = caught.value.diagnostics
-    assert found.summary == "Cannot use CUDA shared memory"
-    assert "libcuda.so.1" in found.detail
+    (issue,) = caught.value.diagnostics
+    assert issue.summary == "Cannot use CUDA shared memory"
+    assert "libcuda.so.1" in issue.detail
 
 
 def test_after_a_timeout_no_further_requests_are_sent(triton: TritonNode) -> None:

@@ -74,7 +74,7 @@ def test_a_server_that_refuses_the_region_is_reported_and_nothing_is_left(driven
         run_smoke(
             target(driven), Address("n", "model", f"{SERVER}/a"), (1,), SmokeSpec(shared_memory="cuda"), RequestLoad()
         )
-    (found,) = caught.value.diagnostics
-    assert found.summary == "The Triton server refuses shared memory"
-    assert found.detail.endswith("CUDA shared memory: failed to register shared memory region: invalid args.")
+    (issue,) = caught.value.diagnostics
+    assert issue.summary == "The Triton server refuses shared memory"
+    assert issue.detail.endswith("CUDA shared memory: failed to register shared memory region: invalid args.")
     assert b"gpuplan-smoke" not in left(driven)

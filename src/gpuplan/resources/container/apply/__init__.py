@@ -1,1 +1,1 @@
-"""Acts: everything in this room that takes hands, for its apply door alone."""
+"""Apply: everything of this kind that acts on a node."""

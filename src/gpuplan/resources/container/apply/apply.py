@@ -1,16 +1,16 @@
-"""Apply: does one step on a container or an image, and believes only what a second look at the engine says."""
+"""Apply: runs one step on a container, an image or a CDI specification, and checks the result with a second look."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuplan.resources.container.apply.engine import find_container, remove_container, stop_container
-from gpuplan.resources.container.apply.gpu_access import regenerate
+from gpuplan.resources.container.apply.engine import EngineContext
+from gpuplan.resources.container.apply.gpu_access import write_specifications
 from gpuplan.resources.container.apply.images import fetch_image, remove_image
 from gpuplan.resources.container.apply.lifecycle import (
     ContainerContext,
-    prove,
-    remove,
+    confirm_ready,
+    remove_all,
     replace_stop_first,
     start,
     update,
@@ -23,130 +23,140 @@ from gpuplan.resources.container.spec import REPLACES, from_json
 from gpuplan.resources.kind import ApplyContext, Memory
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
-from gpuplan.types.address import Address
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.value import JsonObject, as_object
+from gpuplan.types.value import as_object
 
 
 def apply_step(step: Step, context: ApplyContext) -> Memory:
-    """Do one step of this room.
+    """Run one step of this kind.
 
     Raises:
-        Problem: it failed, or the second look does not show it.
+        Problem: it failed, or the second look does not show its effect.
     """
-    return _ACTS[step.name](step, context)
+    return _STEPS[step.name](step, context)
 
 
-def _regenerate(step: Step, context: ApplyContext) -> Memory:
-    regenerate(texts(step.arguments["paths"]), step.address, context)
+def _write_cdi(step: Step, context: ApplyContext) -> Memory:
+    write_specifications(texts(step.arguments["paths"]), step.address, context)
     return ()
 
 
-def _bring(step: Step, context: ApplyContext) -> Memory:
-    stated = step.arguments
-    ids = texts(stated.get("ids"))
-    wish = ImageRequest(
-        str(stated["image"]), str(stated["archive"]), str(stated["pull"]), str(stated.get("platform", "")), ids
+def _fetch_image(step: Step, context: ApplyContext) -> Memory:
+    image = step.arguments
+    request = ImageRequest(
+        name=str(image["image"]),
+        archive=str(image["archive"]),
+        pull=str(image["pull"]),
+        platform=str(image.get("platform", "")),
+        ids=texts(image.get("ids")),
     )
-    return fetch_image(wish, step.address, context)
+    return fetch_image(request, EngineContext(address=step.address, apply=context))
 
 
-def _take_away(step: Step, context: ApplyContext) -> Memory:
-    return remove_image(str(step.arguments["image"]), step.address, context)
+def _remove_image(step: Step, context: ApplyContext) -> Memory:
+    return remove_image(str(step.arguments["image"]), EngineContext(address=step.address, apply=context))
 
 
 def _stop(step: Step, context: ApplyContext) -> Memory:
-    _begin(str(step.arguments.get("adopts", "")), step.address, context)
-    for container in texts(step.arguments["ids"]):
-        if (found := find_container(container, step.address, context)) is not None:
-            drain(found, float(str(step.arguments.get("drain") or 0.0)), step.address, context)
-            stop_container(found, step.address, context)
-        after = find_container(container, step.address, context)
+    adopts = str(step.arguments.get("adopts", ""))
+    engine = EngineContext(address=step.address, apply=context, adopts=adopts)
+    _remember_adoption(engine)
+    for container_id in texts(step.arguments["ids"]):
+        if (container := engine.find(container_id)) is not None:
+            drain(container, float(str(step.arguments.get("drain") or 0.0)), engine)
+            engine.stop(container)
+        after = engine.find(container_id)
         if after is not None and after.busy:
-            detail = f"{after.name} was told to stop and is {after.status}."
-            raise Problem(Diagnostic("A container did not stop", detail, address=str(step.address)))
+            detail = f"gpuplan stopped {after.name}, but it is still {after.status}."
+            raise Problem(Diagnostic("Container did not stop", detail, address=str(step.address)))
     return ()
 
 
-def _make(step: Step, context: ApplyContext) -> Memory:
-    return _in_turn(replace_stop_first, _making(step, context))
+def _replace_stop_first(step: Step, context: ApplyContext) -> Memory:
+    return _adopting(replace_stop_first, _container_context(step, context))
 
 
-def _take_over(step: Step, context: ApplyContext) -> Memory:
-    return _in_turn(replace_start_first, _making(step, context))
+def _replace_start_first(step: Step, context: ApplyContext) -> Memory:
+    return _adopting(replace_start_first, _container_context(step, context))
 
 
 def _start(step: Step, context: ApplyContext) -> Memory:
-    start(_making(step, context))
+    start(_container_context(step, context))
     return ()
 
 
 def _update(step: Step, context: ApplyContext) -> Memory:
-    update(str(step.arguments["id"]), _making(step, context))
+    update(str(step.arguments["id"]), _container_context(step, context))
     return ()
 
 
-def _tidy(step: Step, context: ApplyContext) -> Memory:
-    prove(_making(step, context))
-    for container in texts(step.arguments["ids"]):
-        found = find_container(container, step.address, context)
-        if found is not None and (found.plan == context.plan or _put_aside(found, step.address)):
-            remove_container(found, step.address, context)
+def _remove_leftovers(step: Step, context: ApplyContext) -> Memory:
+    container = _container_context(step, context)
+    confirm_ready(container)
+    for container_id in texts(step.arguments["ids"]):
+        leftover = container.find(container_id)
+        if leftover is not None and (leftover.plan == context.plan or _is_adopted(leftover, container)):
+            container.remove(leftover)
     return ((step.address, None),)
 
 
 def _remove(step: Step, context: ApplyContext) -> Memory:
-    remove(step.address, context)
+    remove_all(EngineContext(address=step.address, apply=context))
     return ()
 
 
-def _in_turn(act: Callable[[ContainerContext], None], making: ContainerContext) -> Memory:
-    """Do it; that it takes the place of what somebody else made is known as long as that one has not its name back."""
-    if not making.adopts:
-        act(making)
+def _adopting(replace: Callable[[ContainerContext], None], container: ContainerContext) -> Memory:
+    """Replace; while an unmanaged container is being replaced, the node remembers its id, so that a later run can
+    restore it."""
+    if not container.adopts:
+        replace(container)
         return ()
-    address, context = making.address, making.context
-    _begin(making.adopts, address, context)
+    _remember_adoption(container)
     try:
-        act(making)
+        replace(container)
     except ConnectionLost:
         raise
     except Problem:
-        back = find_container(address.name, address, context)
-        if back is not None and back.id == making.adopts:
-            context.remember(((address, None),))
+        restored = container.find(container.name)
+        if restored is not None and restored.id == container.adopts:
+            container.apply.remember(((container.address, None),))
         raise
-    return ((address, None),)
+    return ((container.address, None),)
 
 
-def _begin(adopts: str, address: Address, context: ApplyContext) -> None:
-    if adopts:
-        context.remember(((address, {REPLACES: adopts}),))
+def _remember_adoption(engine: EngineContext) -> None:
+    if engine.adopts:
+        engine.apply.remember(((engine.address, {REPLACES: engine.adopts}),))
 
 
-def _put_aside(container: Live, address: Address) -> bool:
-    """True for what somebody else made and a replacement of ours gave another name."""
-    return not container.plan and container.name == address.name + PREVIOUS_SUFFIX
+def _is_adopted(leftover: Live, container: ContainerContext) -> bool:
+    """True for an unmanaged container that a replacement renamed."""
+    return not leftover.plan and leftover.name == container.name + PREVIOUS_SUFFIX
 
 
-def _making(step: Step, context: ApplyContext) -> ContainerContext:
-    gpus: JsonObject = as_object(step.arguments.get("gpus", {}))
-    spec = from_json(as_object(step.arguments["spec"]))
-    by_cdi, adopts = step.arguments.get("cdi") is True, str(step.arguments.get("adopts", ""))
-    return ContainerContext(step.address, spec, str(step.arguments.get("digest", "")), gpus, context, adopts, by_cdi)
+def _container_context(step: Step, context: ApplyContext) -> ContainerContext:
+    return ContainerContext(
+        address=step.address,
+        apply=context,
+        adopts=str(step.arguments.get("adopts", "")),
+        spec=from_json(as_object(step.arguments["spec"])),
+        digest=str(step.arguments.get("digest", "")),
+        gpus=as_object(step.arguments.get("gpus", {})),
+        by_cdi=step.arguments.get("cdi") is True,
+    )
 
 
-_ACTS: Mapping[str, Callable[[Step, ApplyContext], Memory]] = {
-    "regenerate": _regenerate,
-    "bring": _bring,
-    "take-away": _take_away,
+_STEPS: Mapping[str, Callable[[Step, ApplyContext], Memory]] = {
+    "write-cdi": _write_cdi,
+    "fetch": _fetch_image,
+    "remove-image": _remove_image,
     "stop": _stop,
-    "create": _make,
-    "replace": _make,
-    "take-over": _take_over,
+    "create": _replace_stop_first,
+    "replace": _replace_stop_first,
+    "replace-start-first": _replace_start_first,
     "start": _start,
     "update": _update,
-    "tidy": _tidy,
+    "remove-leftovers": _remove_leftovers,
     "remove": _remove,
 }

@@ -1,4 +1,4 @@
-"""Lifecycle: makes, replaces, starts and removes one container; the one before is kept until the new one serves."""
+"""Lifecycle: creates, replaces, starts, updates and removes one container; a failed replacement is rolled back."""
 
 from __future__ import annotations
 
@@ -7,382 +7,348 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from gpuplan.resources.container.apply.engine import (
-    EngineApi,
-    explain_engine_errors,
-    find_container,
-    own_containers,
-    post_update,
-    remove_container,
-    rename_container,
-    stop_container,
-    unpause_container,
-)
-from gpuplan.resources.container.apply.gpu_access import by_cdi, check_gpu_access, devices_now
+from gpuplan.resources.container.apply.engine import EngineApi, EngineContext, post_update
+from gpuplan.resources.container.apply.gpu_access import check_gpu_access, current_devices, request_by_cdi
 from gpuplan.resources.container.apply.readiness import wait_ready
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.fields.conversion import discarded_fields, update_body
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
 from gpuplan.resources.container.spec import ContainerSpec, EnvValue
-from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.devices import read_gpus, requested
 from gpuplan.resources.snapshot.docker import Live, live
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
-from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
 from gpuplan.types.value import Json, JsonObject
 
-
-def join_networks(container: str, spec: ContainerSpec, address: Address, context: ApplyContext) -> None:
-    """Attach a container that was just created to every network but the first, on which it was created.
-
-    Raises:
-        Problem: the engine refused.
-    """
-    for name in list(spec.networks)[1:]:
-        with explain_engine_errors(str(address), f"attaching {address.name} to the network {name}"):
-            aliases = list(spec.networks[name])
-            context.docker().connect_container_to_network(container, name, aliases=aliases or None)
-        context.say(f"attached {address.name} to {name}")
+_NEVER_RESTART: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
 
 
-@dataclass(frozen=True)
-class ContainerContext:
-    """What it takes to make one container."""
+@dataclass(frozen=True, kw_only=True)
+class ContainerContext(EngineContext):
+    """What is needed to create, start or update one container."""
 
-    address: Address
     spec: ContainerSpec
-    digest: str
+    digest: str = ""
+    """Digest of the spec, for the container's label."""
     gpus: Mapping[str, Json]
-    context: ApplyContext
-    adopts: str = ""
-    """Id of the container of somebody else's whose place it takes."""
+    """GPU or slice by its name in the plan file → UUID; None if it was not known when the change set was made."""
     by_cdi: bool = False
-    """Its devices are asked for by the names of CDI."""
-
-    @property
-    def name(self) -> str:
-        """Its name on the node."""
-        return self.address.name
+    """Devices are requested by their CDI names."""
 
 
-def replace_stop_first(making: ContainerContext) -> None:
-    """Create, start and wait; whatever of ours has the name steps aside until then, and comes back on failure.
+def replace_stop_first(container: ContainerContext) -> None:
+    """Stop the previous container if there is one, create and start the new one, and wait until it is ready.
 
     Raises:
-        Problem: it did not come up; says what became of the one before.
+        Problem: the new one is not ready; the previous one was restored.
     """
-    address, context = making.address, making.context
-    devices = devices_now(making.gpus, address, context)
-    before = current_container(address, context, making.adopts)
-    with rollback_on_failure(before, address, context):
-        stop_previous(before, address, context, making.adopts)
-        container = create(making, devices, address.name)
-        start_created(making, container)
-        wait_ready(container, address, making.spec, context, takes_over=before is not None)
-    tidy(address, context, making.adopts)
+    devices = current_devices(container.gpus, container.address, container.apply)
+    previous = current_container(container)
+    with rollback_on_failure(previous, container):
+        stop_previous(previous, container)
+        created = create(container, devices, container.name)
+        start_created(container, created)
+        wait_ready(created, container, container.spec, replaces=previous is not None)
+    remove_leftovers(container)
 
 
-def start(making: ContainerContext) -> None:
-    """Start the container that is there.
+def start(container: ContainerContext) -> None:
+    """Start the existing container.
 
     Raises:
-        Problem: it did not come up; where a replacement was interrupted, the one before is back.
+        Problem: it is not ready; if a replacement was interrupted, the previous container was restored.
     """
-    address, context = making.address, making.context
-    found = find_container(making.name, address, context)
-    if found is None:
-        raise Problem(_gone(making))
-    before = find_container(making.name + PREVIOUS_SUFFIX, address, context)
-    with rollback_on_failure(before, address, context) if before is not None else nullcontext():
-        if found.status == "paused":
-            unpause_container(found, address, context)
+    existing = container.find(container.name)
+    if existing is None:
+        raise Problem(_disappeared(container))
+    previous = container.find(container.name + PREVIOUS_SUFFIX)
+    with rollback_on_failure(previous, container) if previous is not None else nullcontext():
+        if existing.status == "paused":
+            container.unpause(existing)
         else:
-            stop_container(found, address, context)
-            if before is not None:
-                stop_container(
-                    before, address, context
-                )  # a restart of the engine may have brought it back, with its ports
-            start_created(making, found.id)
-        wait_ready(found.id, address, making.spec, context)
+            container.stop(existing)
+            if previous is not None:
+                container.stop(previous)  # an engine restart may have started it, and it holds the ports then
+            start_created(container, existing.id)
+        wait_ready(existing.id, container, container.spec)
 
 
-def prove(making: ContainerContext) -> None:
-    """Wait until the container that stands serves, where a run was cut off that would have waited for that.
+def confirm_ready(container: ContainerContext) -> None:
+    """Wait until the current container is ready, if an interrupted run left the previous one beside it.
 
-    One that runs beside the one before had every model READY when it was given the name.
+    A container that still runs beside a running previous one was given the name only after all models were READY.
 
     Raises:
-        Problem: it does not; the one before is back.
+        Problem: it is not ready; the previous one was restored.
     """
-    address, context = making.address, making.context
-    stands, before = (find_container(name, address, context) for name in (making.name, making.name + PREVIOUS_SUFFIX))
-    if stands is not None and before is not None:
-        with rollback_on_failure(before, address, context):
-            wait_ready(stands.id, address, making.spec, context, takes_over=not before.busy)
+    current, previous = (container.find(name) for name in (container.name, container.name + PREVIOUS_SUFFIX))
+    if current is not None and previous is not None:
+        with rollback_on_failure(previous, container):
+            wait_ready(current.id, container, container.spec, replaces=not previous.busy)
 
 
-def update(container: str, making: ContainerContext) -> None:
-    """Rename, and set what the engine can set on a container that runs.
+def update(container_id: str, container: ContainerContext) -> None:
+    """Set the name, limits and restart policy of an existing container.
 
     Raises:
         Problem: the engine refused.
     """
-    engine = making.context.docker()
-    spec = making.spec
-    with explain_engine_errors(str(making.address), f"updating {making.name}"):
-        current = live(mapping(engine.inspect_container(container)))
-        if current.name != making.name:
-            rename_container(current, making.name, making.address, making.context)
-        body = update_body(spec)
-        done = not body or post_update(engine, container, body)
-    if not done:
-        raise Problem(_fixed(making))
+    with container.explain_errors(f"updating {container.name}"):
+        current = live(mapping(container.docker.inspect_container(container_id)))
+        if current.name != container.name:
+            container.rename(current, container.name)
+        body = update_body(container.spec)
+        updated = not body or post_update(container.docker, container_id, body)
+    if not updated:
+        raise Problem(
+            Diagnostic(
+                "Cannot update the container in place",
+                f"{container.name}: this engine cannot change the limits or restart policy of an existing container.",
+                f"Replace it: gpuplan apply PLAN -i INVENTORY --replace {container.address}. Podman 5 and later can "
+                "update containers in place.",
+                address=str(container.address),
+            )
+        )
 
 
-def _fixed(making: ContainerContext) -> Diagnostic:
-    detail = f"{making.name}: the engine has no call to change limits or the restart policy of a container that exists."
-    fix = f"Replace it, with gpuplan apply PLAN -i INVENTORY --replace {making.address}; Podman can from version 5 on."
-    return Diagnostic("The engine cannot change a container in place", detail, fix, address=str(making.address))
-
-
-def remove(address: Address, context: ApplyContext) -> None:
-    """Stop and remove everything of ours with this name.
+def remove_all(container: EngineContext) -> None:
+    """Stop and remove the container and what replacements left of it.
 
     Raises:
-        Problem: the engine refused, or a second look still finds it.
+        Problem: the engine refused, or one of them still exists afterwards.
     """
-    for each in own_containers(address, context):
-        remove_container(each, address, context)
-    if left := own_containers(address, context):
-        names = ", ".join(each.name for each in left)
-        raise Problem(Diagnostic("A container was not removed", f"{names} is still there.", address=str(address)))
+    for own in container.own_containers():
+        container.remove(own)
+    if left := container.own_containers():
+        detail = f"{', '.join(own.name for own in left)} still exists after its removal."
+        raise Problem(Diagnostic("Container was not removed", detail, address=str(container.address)))
 
 
-def tidy(address: Address, context: ApplyContext, adopts: str = "") -> None:
-    """Remove what replacements left beside the container that stands."""
-    for each in own_containers(address, context, adopts):
-        if each.name != address.name:
-            remove_container(each, address, context)
+def remove_leftovers(container: EngineContext) -> None:
+    """Remove what replacements left beside the current container."""
+    for own in container.own_containers():
+        if own.name != container.name:
+            container.remove(own)
 
 
-def create(making: ContainerContext, devices: Sequence[str], name: str) -> str:
-    """Create the container under a name; its id.
+def create(container: ContainerContext, devices: Sequence[str], name: str) -> str:
+    """Create the container with that name, attached to its networks; returns its id.
 
     Raises:
         Problem: the engine refused.
     """
-    context, spec, address = making.context, making.spec, making.address
+    spec, apply = container.spec, container.apply
     repository = ""
     if spec.triton and not spec.own:
-        repository = str(context.agent("repository.prepare", plan=context.plan, container=address.name)["path"])
-    env = {name: _revealed(value, context) for name, value in spec.env.items()}
-    secrets = {name: env[name] for name, value in spec.env.items() if not isinstance(value, str)}
-    owner = Owner(context.plan, address.name, making.digest, secret_digests_label(address.name, secrets, context.seal))
-    body = create_body(spec, owner, devices, env, repository)
-    if making.by_cdi and devices:
-        body = by_cdi(body, devices, address, context)
-    with explain_engine_errors(str(address), f"creating {name}"):
-        engine: EngineApi = context.docker()
+        repository = str(apply.agent("repository.prepare", plan=apply.plan, container=container.name)["path"])
+    env = {key: _revealed(value, container) for key, value in spec.env.items()}
+    secrets = {key: env[key] for key, value in spec.env.items() if not isinstance(value, str)}
+    label = secret_digests_label(container.name, secrets, apply.seal)
+    body = create_body(spec, Owner(apply.plan, container.name, container.digest, label), devices, env, repository)
+    if container.by_cdi and devices:
+        body = request_by_cdi(body, devices, container.address, apply)
+    with container.explain_errors(f"creating {name}"):
+        engine: EngineApi = container.docker
         created = engine.create_container_from_config(body, name)
-        container = str(created["Id"])
+        container_id = str(created["Id"])
         if warnings := texts(created.get("Warnings")):
-            _check_discarded(making, container, warnings)
-    context.say(f"created {name}")
-    join_networks(container, spec, address, context)
-    return container
+            _raise_if_fields_dropped(container, container_id, warnings)
+    container.say(f"created {name}")
+    _attach_networks(container, container_id)
+    return container_id
 
 
-def _check_discarded(making: ContainerContext, container: str, warnings: Sequence[str]) -> None:
-    """Remove a container of which the engine dropped a field that its kernel does not support.
-
-    Raises:
-        Problem: it did; the container would differ from the plan file forever.
-    """
-    engine = making.context.docker()
-    dropped = discarded_fields(making.spec, live(mapping(engine.inspect_container(container))))
-    if dropped:
-        engine.remove_container(container, v=True)
-        detail = f"{making.name} states {', '.join(dropped)}. The engine's warning: {' '.join(warnings)}"
-        fix = f"Remove {', '.join(dropped)} from the plan file."
-        raise Problem(Diagnostic("Node does not support a field", detail, fix, address=str(making.address)))
-
-
-def _revealed(value: EnvValue, context: ApplyContext) -> str:
-    return value if isinstance(value, str) else context.secret(value["secret"])
-
-
-def start_created(making: ContainerContext, container: str) -> None:
-    """Start a container that was created.
+def start_created(container: ContainerContext, container_id: str) -> None:
+    """Start a container and check that it can open its GPUs.
 
     Raises:
-        Problem: the engine refused; names who holds a port that it publishes. Or it runs and does not reach its GPUs.
+        Problem: the engine refused (the detail names what holds a port that it publishes), or its GPUs are denied.
     """
     try:
-        with explain_engine_errors(str(making.address), f"starting {making.name}"):
-            making.context.docker().start(container)
+        with container.explain_errors(f"starting {container.name}"):
+            container.docker.start(container_id)
     except Problem as problem:
-        raise Problem([_with_holder(each, making) for each in problem.diagnostics]) from problem
-    making.context.say(f"started {making.name}")
-    if making.gpus:
-        check_gpu_access(container, making.address, making.context)
+        raise Problem([_with_port_holder(diagnostic, container) for diagnostic in problem.diagnostics]) from problem
+    container.say(f"started {container.name}")
+    if container.gpus:
+        check_gpu_access(container_id, container.address, container.apply)
 
 
-def _with_holder(diagnostic: Diagnostic, making: ContainerContext) -> Diagnostic:
-    """The same, naming the container that holds the port which could not be bound."""
-    match = re.search(r":(\d+) failed: port is already allocated", diagnostic.detail)
-    if match is None:
-        return diagnostic
-    with explain_engine_errors(str(making.address), "looking for the holder of the port"):
-        listed = making.context.docker().containers()
-    holders = [each["Names"][0].strip("/") for each in listed if int(match[1]) in _public(each)]
-    who = (
-        f"{', '.join(holders)} publishes it" if holders else "no container publishes it, so it is a process of the node"
-    )
-    return replace(diagnostic, detail=f"Host port {match[1]} for {making.name} is taken: {who}.")
-
-
-def _public(listed: Mapping[str, Json]) -> set[int]:
-    return {whole(port.get("PublicPort")) for port in mappings(listed.get("Ports"))}
-
-
-def _gone(making: ContainerContext) -> Diagnostic:
-    return Diagnostic(
-        "A container went away",
-        f"{making.name} was there when the change set was made, and is not any more.",
-        "Run gpuplan plan again.",
-        address=str(making.address),
-    )
-
-
-_NEVER: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
-
-
-def current_container(address: Address, context: ApplyContext, adopts: str = "") -> Live | None:
-    """The container of ours that stands under a name, and that a new one is to take the place of.
-
-    The one with the id `adopts` counts as ours.
-
-    What an interrupted run left counts as well: of two, the one that runs stands, else the older one.
+def current_container(container: EngineContext) -> Live | None:
+    """The container that a new one will replace; after an interrupted run the running one, else the older one.
 
     Raises:
-        Problem: the name is somebody else's.
+        Problem: the name belongs to a container that is neither this plan file's nor adopted.
     """
-    current = find_container(address.name, address, context)
-    if current is not None and current.plan != context.plan and current.id != adopts:
-        raise Problem(_taken(current, address))
-    ours = {each.name: each for each in own_containers(address, context, adopts)}
-    if (old := ours.get(address.name + PREVIOUS_SUFFIX)) is not None and (current is None or not current.busy):
-        return old
-    return current or next((each for each in ours.values() if not is_leftover(each)), None)
+    current = container.find(container.name)
+    if current is not None and current.plan != container.apply.plan and current.id != container.adopts:
+        raise Problem(_name_taken(current, container))
+    own = {each.name: each for each in container.own_containers()}
+    previous = own.get(container.name + PREVIOUS_SUFFIX)
+    if previous is not None and (current is None or not current.busy):
+        return previous
+    return current or next((each for each in own.values() if not is_leftover(each)), None)
 
 
-def stop_previous(before: Live | None, address: Address, context: ApplyContext, adopts: str = "") -> None:
-    """Stop the container that stands and keep it under another name; whatever else of ours has the name goes."""
-    for each in own_containers(address, context, adopts):
-        if before is not None and each.id == before.id:
-            stop_container(each, address, context)
+def stop_previous(previous: Live | None, container: EngineContext) -> None:
+    """Stop the previous container and rename it; remove every other container of this address."""
+    for own in container.own_containers():
+        if previous is not None and own.id == previous.id:
+            container.stop(own)
         else:
-            remove_container(each, address, context)
-    if before is not None and before.name != address.name + PREVIOUS_SUFFIX:
-        rename_container(before, address.name + PREVIOUS_SUFFIX, address, context)
+            container.remove(own)
+    if previous is not None and previous.name != container.name + PREVIOUS_SUFFIX:
+        container.rename(previous, container.name + PREVIOUS_SUFFIX)
 
 
 @contextmanager
-def rollback_on_failure(before: Live | None, address: Address, context: ApplyContext) -> Iterator[None]:
-    """Within it another container takes the place of `before`; whatever fails, `before` comes back.
+def rollback_on_failure(previous: Live | None, container: EngineContext) -> Iterator[None]:
+    """Restore the previous container if the body fails.
 
     Raises:
-        Problem: what failed, with what became of the container before.
+        Problem: the failure, with the result of the rollback.
     """
     try:
         yield
     except ConnectionLost:
         raise
     except Problem as problem:
-        raise Problem((*problem.diagnostics, *_come_back(before, address, context))) from problem
+        raise Problem((*problem.diagnostics, *_roll_back(previous, container))) from problem
     except Exception:
-        for each in _come_back(before, address, context):
-            context.say(f"{each.summary}: {each.detail}")
+        for diagnostic in _roll_back(previous, container):
+            container.say(f"{diagnostic.summary}: {diagnostic.detail}")
         raise
 
 
-def _come_back(before: Live | None, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
-    """The new one goes aside, stopped; the one before comes back where it still can run, whatever became of that."""
-
-    def aside() -> tuple[Diagnostic, ...]:
-        new = find_container(address.name, address, context)
-        same = before is not None and new is not None and new.id == before.id
-        return () if same else keep_failed(new, address, context)
-
-    said: list[Diagnostic] = []
-    for act in (aside, lambda: _restore(before, address, context) if before else ()):
-        try:
-            said.extend(act())
-        except Problem as problem:
-            said.extend(problem.diagnostics)
-    return tuple(said)
-
-
-def keep_failed(new: Live | None, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
-    """Keep a container that did not come up, stopped, for its log; one that never started goes.
+def keep_failed(new: Live | None, container: EngineContext) -> tuple[Diagnostic, ...]:
+    """Stop and rename a container that failed, so that its log stays readable; remove it if it never started.
 
     Raises:
         Problem: the engine refused.
     """
-    if new is None or new.plan != context.plan:
+    if new is None or new.plan != container.apply.plan:
         return ()
     if new.status == "created":
-        remove_container(new, address, context)
+        container.remove(new)
         return ()
-    stop_container(new, address, context)
-    with (
-        suppress(Problem),
-        explain_engine_errors(str(address), f"setting {new.name} aside"),
-    ):  # what counts is that the name is free
-        post_update(context.docker(), new.id, _NEVER)
-    older = find_container(address.name + FAILED_SUFFIX, address, context)
-    if older is not None and older.plan == context.plan:
-        remove_container(older, address, context)
-    rename_container(new, address.name + FAILED_SUFFIX, address, context)
+    container.stop(new)
+    with suppress(Problem), container.explain_errors(f"disabling the restart of {new.name}"):
+        post_update(container.docker, new.id, _NEVER_RESTART)  # best effort: freeing the name matters more
+    name = container.name + FAILED_SUFFIX
+    older = container.find(name)
+    if older is not None and older.plan == container.apply.plan:
+        container.remove(older)
+    container.rename(new, name)
     return (
         Diagnostic(
-            "The container that failed was kept",
-            f"It is stopped and called {address.name}{FAILED_SUFFIX}; it goes once a new {address.name} is ready.",
-            f"docker logs {address.name}{FAILED_SUFFIX}",
-            address=str(address),
+            "Kept the failed container",
+            f"It is stopped and renamed to {name}. gpuplan removes it when a new {container.name} is ready.",
+            f"See its log on the node:\n    docker logs {name}",
+            address=str(container.address),
             severity=Severity.WARNING,
         ),
     )
 
 
-def _restore(before: Live, address: Address, context: ApplyContext) -> tuple[Diagnostic, ...]:
-    old = find_container(before.id, address, context)
+def _roll_back(previous: Live | None, container: EngineContext) -> tuple[Diagnostic, ...]:
+    """Keep the failed container and restore the previous one; each is tried, whatever happened to the other."""
+
+    def keep_new() -> tuple[Diagnostic, ...]:
+        new = container.find(container.name)
+        is_previous = previous is not None and new is not None and new.id == previous.id
+        return () if is_previous else keep_failed(new, container)
+
+    results: list[Diagnostic] = []
+    for act in (keep_new, lambda: _restore(previous, container) if previous else ()):
+        try:
+            results.extend(act())
+        except Problem as problem:
+            results.extend(problem.diagnostics)
+    return tuple(results)
+
+
+def _restore(previous: Live, container: EngineContext) -> tuple[Diagnostic, ...]:
+    old = container.find(previous.id)
     if old is None:
         return ()
-    if old.name != address.name:
-        rename_container(old, address.name, address, context)
-    gpus = read_gpus(context.look("gpu"))
-    lost = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
-    if lost:
-        detail = f"It stays stopped, since {', '.join(lost)} is not on the node any more."
-        return (_back("The container before was put back, stopped", detail, address),)
-    with explain_engine_errors(str(address), f"starting {address.name} as it was before"):
-        context.docker().start(old.id)
-    context.say(f"{address.name} runs again as it was before")
-    return (_back("The container before was put back", "It runs again as it did before.", address),)
+    if old.name != container.name:
+        container.rename(old, container.name)
+    gpus = read_gpus(container.apply.look("gpu"))
+    missing = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
+    if missing:
+        detail = f"{container.name} stays stopped because {', '.join(missing)} is no longer on the node."
+        return (rolled_back("Rolled back: the previous container is stopped", detail, container),)
+    with container.explain_errors(f"starting the previous {container.name}"):
+        container.docker.start(old.id)
+    container.say(f"started the previous {container.name}")
+    detail = f"{container.name} runs with its previous configuration."
+    return (rolled_back("Rolled back: the previous container was started again", detail, container),)
 
 
-def _back(summary: str, detail: str, address: Address) -> Diagnostic:
-    return Diagnostic(summary, detail, address=str(address), severity=Severity.WARNING)
+def rolled_back(summary: str, detail: str, container: EngineContext) -> Diagnostic:
+    """What became of the previous container, as a warning beside the failure."""
+    return Diagnostic(summary, detail, address=str(container.address), severity=Severity.WARNING)
 
 
-def _taken(holder: Live, address: Address) -> Diagnostic:
-    owner = f"the plan file {holder.plan}" if holder.plan else "somebody else"
+def _raise_if_fields_dropped(container: ContainerContext, container_id: str, warnings: Sequence[str]) -> None:
+    """Remove a container if the engine dropped a field that the node's kernel does not support.
+
+    Raises:
+        Problem: it did; the container would differ from the plan file forever.
+    """
+    dropped = discarded_fields(container.spec, live(mapping(container.docker.inspect_container(container_id))))
+    if dropped:
+        container.docker.remove_container(container_id, v=True)
+        fields = ", ".join(dropped)
+        detail = f"{container.name} states {fields}. The engine's warning: {' '.join(warnings)}"
+        fix = f"Remove {fields} from the plan file."
+        raise Problem(Diagnostic("Node does not support a field", detail, fix, address=str(container.address)))
+
+
+def _attach_networks(container: ContainerContext, container_id: str) -> None:
+    """Attach a created container to every network but the first, on which it was created."""
+    for network in list(container.spec.networks)[1:]:
+        aliases = list(container.spec.networks[network])
+        with container.explain_errors(f"attaching {container.name} to the network {network}"):
+            container.docker.connect_container_to_network(container_id, network, aliases=aliases or None)
+        container.say(f"attached {container.name} to {network}")
+
+
+def _revealed(value: EnvValue, container: EngineContext) -> str:
+    return value if isinstance(value, str) else container.apply.secret(value["secret"])
+
+
+def _with_port_holder(diagnostic: Diagnostic, container: EngineContext) -> Diagnostic:
+    """The same, naming what holds the port that the container could not publish."""
+    match = re.search(r":(\d+) failed: port is already allocated", diagnostic.detail)
+    if match is None:
+        return diagnostic
+    with container.explain_errors("looking for the holder of the port"):
+        listed = container.docker.containers()
+    holders = [entry["Names"][0].strip("/") for entry in listed if int(match[1]) in _published(entry)]
+    holder = f"published by {', '.join(holders)}" if holders else "a process outside containers listens on it"
+    return replace(diagnostic, detail=f"Host port {match[1]} for {container.name} is already in use: {holder}.")
+
+
+def _published(listed: Mapping[str, Json]) -> set[int]:
+    return {whole(port.get("PublicPort")) for port in mappings(listed.get("Ports"))}
+
+
+def _disappeared(container: EngineContext) -> Diagnostic:
     return Diagnostic(
-        "The container's name is taken",
-        f"A container called {address.name} ({holder.image}, {holder.status}) was made by {owner}.",
+        "Container no longer exists",
+        f"{container.name} existed when the change set was made and is not on the node now.",
+        "Run gpuplan plan again.",
+        address=str(container.address),
+    )
+
+
+def _name_taken(holder: Live, container: EngineContext) -> Diagnostic:
+    owner = f"managed by the plan file {holder.plan}" if holder.plan else "unmanaged"
+    return Diagnostic(
+        "Container name already in use",
+        f"A container named {container.name} already exists ({holder.image}, {holder.status}, {owner}).",
         "Rename or remove it, or choose another name in the plan file.",
-        address=str(address),
+        address=str(container.address),
     )

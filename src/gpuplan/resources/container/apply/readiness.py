@@ -1,4 +1,4 @@
-"""Probes: one look at whether a container is ready, by the way that its spec names."""
+"""Readiness: waits until a started container is ready, or fails with its models and the end of its log."""
 
 from __future__ import annotations
 
@@ -6,31 +6,39 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.apply.engine import explain_engine_errors
+from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.apply.triton import (
     ModelState,
-    at_start,
-    listens,
-    models,
-    not_serving,
+    model_states,
+    models_at_start,
     request,
     version,
+    why_not_listening,
+    why_not_live,
 )
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.raw import mapping, mappings, whole
-from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.value import JsonObject
 
-_NO_CHECK = (None, "", "none")
-"""What engines say of the health of a container without a health check; the empty text is Podman's."""
-_CHECK = {"Interval": 30.0, "Timeout": 30.0, "StartPeriod": 0.0}
-"""Seconds that an engine takes where a health check does not say (moby, daemon/health.go)."""
-_RETRIES = 3
-_OUTPUT = 200
-"""Characters of what a health check said that are shown."""
+STEADY = 1.0
+"""Seconds that a container without any readiness probe has to stay up."""
+_NO_HEALTHCHECK = (None, "", "none")
+"""Health status that engines report for a container without a health check; Podman's is the empty text."""
+_HEALTHCHECK_DEFAULTS = {"Interval": 30.0, "Timeout": 30.0, "StartPeriod": 0.0}
+"""Seconds that an engine uses if a health check does not state them (moby, daemon/health.go)."""
+_HEALTHCHECK_RETRIES = 3
+_OUTPUT_LENGTH = 200
+"""Characters of a health check's output that are shown."""
 _EXEC_POLL = 0.05
+_RESTARTS = 3
+_LOG_LINES = 20
+_LOG_TAIL = 200
+"""Lines of the log that are read to find those."""
+_TABLES = ("|", "+--")
+_REPORT_INTERVAL = 15.0
+"""Seconds between two progress reports."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +46,9 @@ class ReadinessWait:
     """One wait for one container."""
 
     id: str
-    address: Address
+    engine: EngineContext
     spec: ContainerSpec
-    context: ApplyContext
     began: float
-    steady: float
-    """Seconds that it has to stay up where nothing else says when it is ready."""
 
     @property
     def seconds(self) -> float:
@@ -53,247 +58,239 @@ class ReadinessWait:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What one probe found."""
+    """The result of one readiness probe."""
 
     why: str = ""
-    """Why it is not ready; empty = it is."""
+    """Why the container is not ready; empty if it is."""
     up: bool = True
-    """It runs, and takes connections where it should."""
+    """It runs, and accepts connections if the probe connects to it."""
 
 
-def probe(waiting: ReadinessWait, raw: JsonObject) -> ProbeResult:
-    """Look once. `raw` is the container's inspect data.
+def wait_ready(container_id: str, engine: EngineContext, spec: ContainerSpec, *, replaces: bool = False) -> None:
+    """Wait until a container is ready, at most for the spec's time.
+
+    A model server that `replaces` another one must have all its models READY; otherwise some may be broken.
 
     Raises:
-        Problem: what was asked for can never be.
+        Problem: it ended, or is not ready in time.
+    """
+    wait = ReadinessWait(container_id, engine, spec, time.monotonic())
+    engine.say("waiting until it is ready")
+    raw = _wait_up(wait)
+    if spec.triton:
+        engine.say(f"Triton {version(engine.apply, raw)}")
+        _wait_models(wait, raw, replaces=replaces)
+    engine.say(f"ready after {wait.seconds:.1f} s")
+
+
+def log_tail(container_id: str, context: ApplyContext) -> str:
+    """The last lines of a container's log, each bounded, without the tables of a server's settings."""
+    try:
+        raw = context.docker().logs(container_id, tail=_LOG_TAIL)
+    except Exception:  # noqa: BLE001 - an unreadable log must not hide the failure that it would explain
+        return ""
+    lines = [line for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
+    shown = [line[:300] for line in lines if not line.startswith(_TABLES)]
+    return "\n".join((shown or lines)[-_LOG_LINES:])
+
+
+def probe(wait: ReadinessWait, raw: JsonObject) -> ProbeResult:
+    """Probe once, by the method that the spec states. `raw` is the container's inspect data.
+
+    Raises:
+        Problem: the probe can never succeed.
     """
     if mapping(raw.get("State")).get("Status") != "running":
         return ProbeResult("it is not running", up=False)
-    ready = waiting.spec.ready
-    if waiting.spec.triton:
-        return ProbeResult(*not_serving(waiting.context, raw))
+    ready = wait.spec.ready
+    if wait.spec.triton:
+        return ProbeResult(*why_not_live(wait.engine.apply, raw))
     if ready.http:
-        return _http(waiting, raw)
+        return _probe_http(wait, raw)
     if ready.tcp:
-        why = listens(waiting.context, raw, ready.tcp)
+        why = why_not_listening(wait.engine.apply, raw, ready.tcp)
         return ProbeResult(why, up=not why)
     if ready.exec:
-        return ProbeResult(_exec(waiting))
-    return ProbeResult(_health(waiting, raw) if ready.healthcheck else _steady(waiting, raw))
+        return ProbeResult(_probe_exec(wait))
+    return ProbeResult(_probe_health(wait, raw) if ready.healthcheck else _probe_steady(wait, raw))
 
 
-def patience(waiting: ReadinessWait, raw: JsonObject) -> float:
-    """By when it has to be ready, in seconds since it started. `raw` is its inspect data.
+def readiness_timeout(wait: ReadinessWait, raw: JsonObject) -> float:
+    """Seconds since its start within which the container has to be ready. `raw` is its inspect data.
 
-    Where the plan file does not say, a health check that has found nothing yet is waited for: the engine runs it first
-    after its interval, and calls the container unhealthy after its start period and so many failures.
+    If the plan file states no timeout, a health check that is still starting gets its own time: the engine runs it
+    first after its interval, and reports unhealthy after the start period and that many failures.
     """
-    ready = waiting.spec.ready
+    ready = wait.spec.ready
     status = mapping(mapping(raw.get("State")).get("Health")).get("Status")
-    if ready.stated or status != "starting" or waiting.spec.triton or ready.http or ready.tcp or ready.exec:
+    if ready.stated or status != "starting" or wait.spec.triton or ready.http or ready.tcp or ready.exec:
         return ready.timeout
     check = mapping(mapping(raw.get("Config")).get("Healthcheck"))
-    every, each, before = (whole(check.get(name)) / 1e9 or usual for name, usual in _CHECK.items())
-    return max(ready.timeout, before + (whole(check.get("Retries")) or _RETRIES) * (every + each))
+    interval, timeout, start = (whole(check.get(key)) / 1e9 or usual for key, usual in _HEALTHCHECK_DEFAULTS.items())
+    retries = whole(check.get("Retries")) or _HEALTHCHECK_RETRIES
+    return max(ready.timeout, start + retries * (interval + timeout))
 
 
-def _http(waiting: ReadinessWait, raw: JsonObject) -> ProbeResult:
-    port, _, path = waiting.spec.ready.http.partition("/")
-    status, body = request(waiting.context, raw, int(port), f"/{path}")
+def _probe_http(wait: ReadinessWait, raw: JsonObject) -> ProbeResult:
+    port, _, path = wait.spec.ready.http.partition("/")
+    status, body = request(wait.engine.apply, raw, int(port), f"/{path}")
     if not status:
         return ProbeResult(f"port {port} does not answer: {body.decode('utf-8', 'replace')}", up=False)
     return ProbeResult("" if 200 <= status < 400 else f"/{path} answers {status}")
 
 
-def _exec(waiting: ReadinessWait) -> str:
-    """The command runs detached and is looked at, so that one that hangs holds up nothing but itself."""
-    engine = waiting.context.docker()
+def _probe_exec(wait: ReadinessWait) -> str:
+    """Run the command detached and poll it, so that a command that hangs does not block the wait."""
+    docker = wait.engine.docker
     try:
-        with explain_engine_errors(str(waiting.address), "running the readiness command"):
-            started = engine.exec_create(waiting.id, list(waiting.spec.ready.exec))["Id"]
-            engine.exec_start(started, detach=True)
-            while (state := engine.exec_inspect(started))["Running"] or state["ExitCode"] is None:
-                if waiting.seconds > waiting.spec.ready.timeout:
+        with wait.engine.explain_errors("running the readiness command"):
+            started = docker.exec_create(wait.id, list(wait.spec.ready.exec))["Id"]
+            docker.exec_start(started, detach=True)
+            while (state := docker.exec_inspect(started))["Running"] or state["ExitCode"] is None:
+                if wait.seconds > wait.spec.ready.timeout:
                     return "the readiness command does not end"
                 time.sleep(_EXEC_POLL)
     except Problem as problem:
         return f"the readiness command did not run: {problem.diagnostics[0].detail}"
-    return "" if state["ExitCode"] == 0 else f"the readiness command ends with {state['ExitCode']}"
+    return "" if state["ExitCode"] == 0 else f"the readiness command exits with code {state['ExitCode']}"
 
 
-def _health(waiting: ReadinessWait, raw: JsonObject) -> str:
+def _probe_health(wait: ReadinessWait, raw: JsonObject) -> str:
     health = mapping(mapping(raw.get("State")).get("Health"))
     status = health.get("Status")
-    if status in _NO_CHECK:
-        raise Problem(_without_check(waiting))
+    if status in _NO_HEALTHCHECK:
+        raise Problem(
+            Diagnostic(
+                "The container has no health check",
+                f"{wait.engine.name} states ready.healthcheck, but neither its image nor the plan file has one.",
+                "Use an image with a HEALTHCHECK, add healthcheck: to the container, or use another probe in ready:.",
+                address=str(wait.engine.address),
+            )
+        )
     if status == "healthy":
         return ""
     last = next(reversed(list(mappings(health.get("Log")))), {})
-    said = " ".join(str(last.get("Output") or "").split())[:_OUTPUT]
-    return f"its health check says {status}" + (f" ({said})" if said else "")
+    output = " ".join(str(last.get("Output") or "").split())[:_OUTPUT_LENGTH]
+    return f"its health check reports {status}" + (f" ({output})" if output else "")
 
 
-def _steady(waiting: ReadinessWait, raw: JsonObject) -> str:
-    """Nothing was said of how it is ready: the health check that it has, or that it stays up."""
-    if mapping(mapping(raw.get("State")).get("Health")).get("Status") not in _NO_CHECK:
-        return _health(waiting, raw)
-    if waiting.seconds < waiting.steady:
-        return "it has only just started"
-    return _ended_unseen(waiting)
+def _probe_steady(wait: ReadinessWait, raw: JsonObject) -> str:
+    """Without a stated probe: the container's health check if it has one, or that it stays up."""
+    if mapping(mapping(raw.get("State")).get("Health")).get("Status") not in _NO_HEALTHCHECK:
+        return _probe_health(wait, raw)
+    if wait.seconds < STEADY:
+        return "it has just started"
+    return _why_no_process(wait)
 
 
-def _ended_unseen(waiting: ReadinessWait) -> str:
-    """Why the engine's word that it runs is not enough: a busy engine says so for a while after the process ended.
+def _why_no_process(wait: ReadinessWait) -> str:
+    """A busy engine may report a container as running after its process ended, so ask for its processes.
 
-    The list of processes is made at the moment of the question. An engine that has no such list is believed.
+    An engine that cannot list processes is believed.
     """
     from docker.errors import APIError
 
     try:
-        processes = waiting.context.docker().top(waiting.id).get("Processes")
+        processes = wait.engine.docker.top(wait.id).get("Processes")
     except APIError as error:
-        return "" if error.status_code == 404 else "the engine lists no process of it"
-    except ValueError:  # an empty answer: Podman 4 has no list where it cannot run ps
+        return "" if error.status_code == 404 else "the engine lists no process in it"
+    except ValueError:  # an empty answer: Podman 4 lists nothing if it cannot run ps
         return ""
-    return "" if processes else "it has no process any more"
+    return "" if processes else "its process has ended"
 
 
-def _without_check(waiting: ReadinessWait) -> Diagnostic:
-    return Diagnostic(
-        "A container has no health check",
-        f"ready: says that {waiting.address.name}'s own health check tells when it is ready, and it has none.",
-        "Use an image with a HEALTHCHECK, state healthcheck: for the container, or another probe under ready:.",
-        address=str(waiting.address),
-    )
-
-
-STEADY = 1.0
-"""Seconds that a container without any probe has to stay up."""
-_RESTARTS = 3
-_LOG_LINES = 20
-_LOG_TAIL = 200
-"""Lines of the log that are looked at for those."""
-_TABLES = ("|", "+--")
-_TELL = 15.0
-"""Seconds between two words of progress."""
-
-
-def wait_ready(
-    container: str, address: Address, spec: ContainerSpec, context: ApplyContext, *, takes_over: bool = False
-) -> None:
-    """Wait up to the spec's time. One that `takes_over` from another has to have all models that it starts with.
-
-    Raises:
-        Problem: it ended, or is not ready in time; with its models and the last lines of its log.
-    """
-    waiting = ReadinessWait(container, address, spec, context, time.monotonic(), STEADY)
-    context.say("waiting until it is ready")
-    raw = _until_up(waiting)
-    if spec.triton:
-        context.say(f"Triton {version(context, raw)}")
-        _until_loaded(waiting, raw, takes_over=takes_over)
-    context.say(f"ready after {waiting.seconds:.1f} s")
-
-
-def last_words(container: str, context: ApplyContext) -> str:
-    """The last lines of a container's log, each of them bounded; without the tables of a server's settings."""
-    try:
-        raw = context.docker().logs(container, tail=_LOG_TAIL)
-    except Exception:  # noqa: BLE001 - a log that cannot be had must not hide why it was wanted
-        return ""
-    lines = [line for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
-    told = [line[:300] for line in lines if not line.startswith(_TABLES)]
-    return "\n".join((told or lines)[-_LOG_LINES:])
-
-
-def _until_up(waiting: ReadinessWait) -> JsonObject:
-    """The inspect data of the container once its probe is content."""
-    look, up, spoken, limit = ProbeResult("it has not answered", up=False), False, 0.0, waiting.spec.ready.timeout
-    while waiting.seconds <= limit:
-        raw = _inspect(waiting)
-        _raise_if_ended(waiting, raw)
-        look, limit = probe(waiting, raw), patience(waiting, raw)
-        if not look.why:
+def _wait_up(wait: ReadinessWait) -> JsonObject:
+    """The inspect data of the container when its probe succeeds."""
+    result, was_up, reported = ProbeResult("it has not answered", up=False), False, 0.0
+    limit = wait.spec.ready.timeout
+    while wait.seconds <= limit:
+        raw = _inspect(wait)
+        _raise_if_ended(wait, raw)
+        result, limit = probe(wait, raw), readiness_timeout(wait, raw)
+        if not result.why:
             return raw
-        up = up or look.up
-        _raise_if_unbooted(waiting, look, up)
-        if waiting.seconds - spoken >= _TELL:
-            spoken = waiting.seconds
-            waiting.context.say(f"not ready yet: {look.why}")
-        time.sleep(waiting.spec.ready.interval)
-    own = waiting.spec.ready.timeout
-    raise Problem(_late(waiting, look.why, own if waiting.seconds < own + _TELL else round(waiting.seconds)))
+        was_up = was_up or result.up
+        _raise_if_boot_is_late(wait, result, was_up)
+        if wait.seconds - reported >= _REPORT_INTERVAL:
+            reported = wait.seconds
+            wait.engine.say(f"not ready yet: {result.why}")
+        time.sleep(wait.spec.ready.interval)
+    stated = wait.spec.ready.timeout
+    waited = stated if wait.seconds < stated + _REPORT_INTERVAL else round(wait.seconds)
+    raise Problem(_not_ready(wait, result.why, waited))
 
 
-def _until_loaded(waiting: ReadinessWait, raw: JsonObject, *, takes_over: bool) -> None:
-    """Wait for the models that the server starts with; of one that takes over from nobody, some may be broken."""
-    wanted = at_start(waiting.address, waiting.context)
-    if not wanted:
+def _wait_models(wait: ReadinessWait, raw: JsonObject, *, replaces: bool) -> None:
+    names = models_at_start(wait.engine.address, wait.engine.apply)
+    if not names:
         return
-    while not (found := models(wanted, waiting.context, raw)) or any(each.moving for each in found):
-        if waiting.seconds > waiting.spec.ready.timeout:
-            why = f"{_names(found)} still loads" if found else "it does not tell its models"
-            raise Problem(_late(waiting, why, waiting.spec.ready.timeout))
-        time.sleep(waiting.spec.ready.interval)
-        _raise_if_ended(waiting, _inspect(waiting))
-    if not (broken := [each for each in found if each.failed]):
-        waiting.context.say(f"{len(found)} of {len(found)} models are READY")
-    elif takes_over:
-        detail = f"{waiting.address.name} serves, but not {_names(broken)}, as the one before has to."
-        raise Problem(_failed(waiting, "A model did not come up in the new container", detail))
-    else:
-        for each in broken:
-            waiting.context.say(str(each))
+    while not (models := model_states(names, wait.engine.apply, raw)) or any(model.moving for model in models):
+        if wait.seconds > wait.spec.ready.timeout:
+            why = f"still loading {_not_ready_names(models)}" if models else "the server does not report its models"
+            raise Problem(_not_ready(wait, why, wait.spec.ready.timeout))
+        time.sleep(wait.spec.ready.interval)
+        _raise_if_ended(wait, _inspect(wait))
+    broken = [model for model in models if model.failed]
+    if broken and replaces:
+        detail = f"{wait.engine.name} is up, but not all models of the previous container are READY: " + (
+            f"{_not_ready_names(broken)}."
+        )
+        raise Problem(_failure(wait, "A model failed to load in the new container", detail))
+    for model in broken:
+        wait.engine.say(str(model))
+    if not broken:
+        wait.engine.say(f"{len(models)} of {len(models)} models are READY")
 
 
-def _names(found: Sequence[ModelState]) -> str:
-    return ", ".join(each.name for each in found if each.state != "READY")
+def _not_ready_names(models: Sequence[ModelState]) -> str:
+    return ", ".join(model.name for model in models if model.state != "READY")
 
 
-def _inspect(waiting: ReadinessWait) -> JsonObject:
-    with explain_engine_errors(str(waiting.address), "looking at the container"):
-        return mapping(waiting.context.docker().inspect_container(waiting.id))
+def _inspect(wait: ReadinessWait) -> JsonObject:
+    with wait.engine.explain_errors("inspecting the container"):
+        return mapping(wait.engine.docker.inspect_container(wait.id))
 
 
-def _raise_if_ended(waiting: ReadinessWait, raw: JsonObject) -> None:
-    state = mapping(raw.get("State"))
-    looping = whole(raw.get("RestartCount")) >= _RESTARTS
+def _raise_if_ended(wait: ReadinessWait, raw: JsonObject) -> None:
+    state, restarts = mapping(raw.get("State")), whole(raw.get("RestartCount"))
+    looping = restarts >= _RESTARTS
     if state.get("Status") in ("running", "created", "restarting") and not looping:
         return
     memory = " (out of memory)" if state.get("OOMKilled") is True else ""
-    again = f" and was restarted {whole(raw.get('RestartCount'))} times" if looping else ""
+    restarted = f" and was restarted {restarts} times" if looping else ""
     code = "" if state.get("Status") == "running" else f" with exit code {whole(state.get('ExitCode'))}"
-    detail = f"{waiting.address.name} ended{code}{memory}{again}."
-    raise Problem(_failed(waiting, "A container does not stay up", detail))
+    detail = f"{wait.engine.name} ended{code}{memory}{restarted}."
+    raise Problem(_failure(wait, "Container does not stay up", detail))
 
 
-def _raise_if_unbooted(waiting: ReadinessWait, look: ProbeResult, up: bool) -> None:
-    boot = waiting.spec.ready.boot
-    if not up and boot is not None and waiting.seconds > boot:
-        detail = f"{waiting.address.name} was not up within {boot:g} s: {look.why}."
-        raise Problem(_failed(waiting, "A container does not come up", detail))
+def _raise_if_boot_is_late(wait: ReadinessWait, result: ProbeResult, was_up: bool) -> None:
+    boot = wait.spec.ready.boot
+    if not was_up and boot is not None and wait.seconds > boot:
+        detail = f"{wait.engine.name} was not up within {boot:g} s (ready.boot): {result.why}."
+        raise Problem(_failure(wait, "Container did not come up", detail))
 
 
-def _late(waiting: ReadinessWait, why: str, limit: float) -> Diagnostic:
-    detail = f"{waiting.address.name} was not ready within {limit:g} s: {why}."
-    return _failed(waiting, "A container is not ready", detail)
+def _not_ready(wait: ReadinessWait, why: str, limit: float) -> Diagnostic:
+    detail = f"{wait.engine.name} was not ready within {limit:g} s: {why}."
+    return _failure(wait, "Container is not ready", detail)
 
 
-def _failed(waiting: ReadinessWait, summary: str, detail: str) -> Diagnostic:
-    words = last_words(waiting.id, waiting.context)
-    said = f"\nIts last words:\n{words}" if words else "\nIt wrote nothing to its log."
-    fix = "Look at its log and at what the plan file says of it; raise ready.timeout if it is only slow."
-    return Diagnostic(summary, detail + _table(waiting) + said, fix, address=str(waiting.address))
+def _failure(wait: ReadinessWait, summary: str, detail: str) -> Diagnostic:
+    tail = log_tail(wait.id, wait.engine.apply)
+    log = f"\nIts last log lines:\n{tail}" if tail else "\nIts log is empty."
+    fix = "Check its log and its settings in the plan file; if it is only slow, raise ready.timeout."
+    return Diagnostic(summary, detail + _model_table(wait) + log, fix, address=str(wait.engine.address))
 
 
-def _table(waiting: ReadinessWait) -> str:
-    """The models that a server was to load, where it tells; empty for all other containers."""
-    if not waiting.spec.triton:
+def _model_table(wait: ReadinessWait) -> str:
+    """The models that a server should load, if it reports them; empty for other containers."""
+    if not wait.spec.triton:
         return ""
+    context = wait.engine.apply
     try:
-        found = models(at_start(waiting.address, waiting.context), waiting.context, _inspect(waiting))
+        models = model_states(models_at_start(wait.engine.address, context), context, _inspect(wait))
     except Problem:
         return ""
-    width = max((len(each.name) for each in found), default=0)
-    rows = [f"  {each.name:{width}}  {each.state:11}  {each.reason}".rstrip() for each in found]
+    width = max((len(model.name) for model in models), default=0)
+    rows = [f"  {model.name:{width}}  {model.state:11}  {model.reason}".rstrip() for model in models]
     return "\n".join(["", "Its models:", *rows]) if rows else ""

@@ -1,4 +1,4 @@
-"""Inside: asks what listens on a port inside a container, from its node."""
+"""Triton while applying: its health, models and requests over HTTP from the node, and draining before a stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.resources.container.apply.engine import explain_engine_errors
+from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.spec import TRITON_PORT
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.snapshot.docker import Live
@@ -19,80 +19,23 @@ from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import Json, JsonObject
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds for a connection, and for an answer."""
-_LARGEST = 4 << 20
-_LISTENS = 0.25
-"""Seconds after which a connection that was not closed has somebody at its other end."""
-
-
-def request(context: ApplyContext, raw: JsonObject, port: int, path: str, verb: str = "GET") -> tuple[int, bytes]:
-    """Status and body of the answer; status 0, and why, where nobody answers. `raw` is the container's inspect data."""
-    host, outer = reachable(raw, port)
-    try:
-        with context.forward(outer, host) as local:
-            return _ask(local, verb, path)
-    except (ConnectionError, http.client.RemoteDisconnected):
-        return 0, b"nobody listens there"
-    except (OSError, http.client.HTTPException, Problem) as fault:
-        return 0, str(fault).encode() or type(fault).__name__.encode()
-
-
-def listens(context: ApplyContext, raw: JsonObject, port: int) -> str:
-    """Why nobody takes connections there; empty = somebody does.
-
-    A forwarded connection opens even when nobody listens behind it, and is then closed at once.
-    """
-    host, outer = reachable(raw, port)
-    try:
-        with context.forward(outer, host) as local:
-            name, _, number = local.rpartition(":")
-            with socket.create_connection((name, int(number)), timeout=PATIENCE) as opened:
-                opened.settimeout(_LISTENS)
-                return "" if opened.recv(1) else f"nobody listens on port {port}"
-    except TimeoutError:
-        return ""
-    except ConnectionError:
-        return f"nobody listens on port {port}"
-    except (OSError, Problem) as fault:
-        return f"port {port} does not answer: {fault}"
-
-
-def reachable(raw: JsonObject, port: int) -> tuple[str, int]:
-    """Where a port of a container is reached from its node: as published, else at the container's own address."""
-    if mapping(raw.get("HostConfig")).get("NetworkMode") == "host":
-        return "127.0.0.1", port
-    network = mapping(raw.get("NetworkSettings"))
-    for side in mappings(mapping(network.get("Ports")).get(f"{port}/tcp")):
-        address = str(side.get("HostIp") or "")
-        anywhere = address in ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a published port
-        return ("127.0.0.1" if anywhere else address), int(str(side["HostPort"]))
-    inside = str(network.get("IPAddress") or "")
-    networks = mapping(network.get("Networks")).values()
-    own = (str(mapping(each).get("IPAddress") or "") for each in networks)
-    return inside or next((address for address in own if address), "127.0.0.1"), port
-
-
-def _ask(local: str, verb: str, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(local, timeout=PATIENCE)
-    try:
-        connection.request(verb, path)
-        answer = connection.getresponse()
-        return answer.status, answer.read(_LARGEST)
-    finally:
-        connection.close()
-
-
+QUIET = 1.0
+"""Seconds without an answered or pending request after which none is taken to be in flight."""
+_POLL = 0.25
+_MAX_BODY = 4 << 20
+_CLOSED_WITHIN = 0.25
+"""Seconds within which a forwarded connection is closed if nothing listens behind it."""
 _METRICS_PORT = 8002
 _PENDING = "nv_inference_pending_request_count"
 _MOVING = ("LOADING", "UNLOADING")
-_REASON = 300
-"""Characters of a reason that are shown."""
+_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
 class ModelState:
-    """One model of a server that was asked to load it, in one word and with the server's reason."""
+    """The state of one model of a server, with the server's reason."""
 
     name: str
     state: str
@@ -105,63 +48,152 @@ class ModelState:
 
     @property
     def failed(self) -> bool:
-        """True where it will not become ready by itself."""
+        """True if it will not become ready by itself."""
         return self.state != "READY" and not self.moving
 
     def __str__(self) -> str:
         return f"{self.name} is {self.state}" + (f": {self.reason}" if self.reason else "")
 
 
-def not_serving(context: ApplyContext, raw: JsonObject) -> tuple[str, bool]:
-    """Why the server does not serve, and whether it takes connections at all; an empty text = it does.
+def why_not_live(context: ApplyContext, raw: JsonObject) -> tuple[str, bool]:
+    """Why the server is not live (empty if it is), and whether it accepts connections. `raw` is its inspect data.
 
-    Live says that it serves; ready would be false for one model of many, or while one loads.
+    /v2/health/ready would be false while one model of many loads or is broken.
     """
     status, body = request(context, raw, TRITON_PORT, "/v2/health/live")
     if not status:
         return f"port {TRITON_PORT} does not answer: {body.decode('utf-8', 'replace')}", False
     if status != 200:
         return f"/v2/health/live answers {status}", True
-    metadata = mapping(_parsed(context, raw, "/v2"))
-    return ("", True) if metadata.get("version") else ("the server does not tell its metadata", True)
+    return "" if version(context, raw) else "the server does not report its metadata", True
 
 
 def version(context: ApplyContext, raw: JsonObject) -> str:
-    """The server's version; empty where it does not tell."""
-    return str(mapping(_parsed(context, raw, "/v2")).get("version") or "")
+    """The server's version; empty if it does not report one."""
+    return str(mapping(_get(context, raw, "/v2")).get("version") or "")
 
 
-def at_start(address: Address, context: ApplyContext) -> tuple[str, ...]:
-    """The models that the server loads when it starts: each was loaded once."""
+def models_at_start(address: Address, context: ApplyContext) -> tuple[str, ...]:
+    """The models that the server loads when it starts; each was loaded successfully once."""
     repositories = mapping(mapping(context.look("repository").probe("repository").value).get("repositories"))
     return texts(mapping(repositories.get(address.name)).get("load_models"))
 
 
-def models(wanted: Sequence[str], context: ApplyContext, raw: JsonObject) -> tuple[ModelState, ...]:
-    """The state of each of these models; none where the server does not tell."""
-    index = _parsed(context, raw, "/v2/repository/index", "POST")
+def model_states(names: Sequence[str], context: ApplyContext, raw: JsonObject) -> tuple[ModelState, ...]:
+    """The state of each of these models; empty if the server does not report its index."""
+    index = _get(context, raw, "/v2/repository/index", "POST")
     if not isinstance(index, list):
         return ()
-    found: dict[str, list[JsonObject]] = {}
+    versions: dict[str, list[JsonObject]] = {}
     for entry in mappings(index):
-        found.setdefault(str(entry.get("name")), []).append(entry)
-    return tuple(_state(name, found.get(name, [])) for name in wanted)
+        versions.setdefault(str(entry.get("name")), []).append(entry)
+    return tuple(_model_state(name, versions.get(name, [])) for name in names)
 
 
-def requests(context: ApplyContext, raw: JsonObject) -> tuple[int, int] | None:
-    """How many requests were answered so far, and how many wait; None where the server does not tell."""
-    stats = mapping(_parsed(context, raw, "/v2/models/stats")).get("model_stats")
+def request_counts(context: ApplyContext, raw: JsonObject) -> tuple[int, int] | None:
+    """How many requests the server has answered so far, and how many are pending; None if it does not report them."""
+    stats = mapping(_get(context, raw, "/v2/models/stats")).get("model_stats")
     if not isinstance(stats, list):
         return None
     answered = 0
     for model in mappings(stats):
-        told = mapping(model.get("inference_stats"))
-        answered += sum(whole(mapping(told.get(key)).get("count")) for key in ("success", "fail"))
-    return answered, _waiting(context, raw)
+        inference = mapping(model.get("inference_stats"))
+        answered += sum(whole(mapping(inference.get(key)).get("count")) for key in ("success", "fail"))
+    return answered, _pending(context, raw)
 
 
-def _waiting(context: ApplyContext, raw: JsonObject) -> int:
-    """The sum of a gauge that a server may have switched off, or not have yet; the counters alone count then."""
+def drain(container: Live, seconds: float, engine: EngineContext) -> None:
+    """Wait until a model server has no request in flight, at most `seconds`; no-op for any other container.
+
+    Triton cannot refuse new requests before it is stopped, and then it finishes those it has, within its
+    --exit-timeout-secs. So this waits for a quiet moment, which comes when its clients are gone.
+    """
+    if not seconds or container.status != "running" or TRITON not in container.labels:
+        return
+    with engine.explain_errors(f"inspecting {container.name}"):
+        raw = mapping(engine.docker.inspect_container(container.id))
+    began = quiet_since = time.monotonic()
+    answered_before = None
+    while time.monotonic() - began < seconds:
+        if (counts := request_counts(engine.apply, raw)) is None:
+            return
+        answered, pending = counts
+        if pending or answered != answered_before:
+            answered_before, quiet_since = answered, time.monotonic()
+        elif time.monotonic() - quiet_since >= QUIET:
+            engine.say(f"{container.name} has no request in flight")
+            return
+        time.sleep(_POLL)
+    engine.say(f"{container.name} still receives requests after {seconds:g} s; it finishes those in flight and stops")
+
+
+def drain_previous(container: Live, seconds: float, engine: EngineContext) -> None:
+    """Give the clients of a replaced container time to finish."""
+    if TRITON in container.labels:
+        drain(container, seconds, engine)
+    elif seconds:
+        engine.say(f"waiting {seconds:g} s for the clients of {container.name} to finish")
+        time.sleep(seconds)
+
+
+def request(context: ApplyContext, raw: JsonObject, port: int, path: str, verb: str = "GET") -> tuple[int, bytes]:
+    """Status and body of an HTTP request to a container, sent from its node; status 0 and why if there is no answer."""
+    host, node_port = reachable(raw, port)
+    try:
+        with context.forward(node_port, host) as local:
+            return _request(local, verb, path)
+    except (ConnectionError, http.client.RemoteDisconnected):
+        return 0, b"connection refused"
+    except (OSError, http.client.HTTPException, Problem) as error:
+        return 0, str(error).encode() or type(error).__name__.encode()
+
+
+def why_not_listening(context: ApplyContext, raw: JsonObject, port: int) -> str:
+    """Why a port of a container does not accept connections; empty if it does.
+
+    A forwarded connection opens even if nothing listens behind it, and is then closed at once.
+    """
+    host, node_port = reachable(raw, port)
+    try:
+        with context.forward(node_port, host) as local:
+            local_host, _, local_port = local.rpartition(":")
+            with socket.create_connection((local_host, int(local_port)), timeout=TIMEOUT) as connection:
+                connection.settimeout(_CLOSED_WITHIN)
+                return "" if connection.recv(1) else f"nothing listens on port {port}"
+    except TimeoutError:
+        return ""
+    except ConnectionError:
+        return f"nothing listens on port {port}"
+    except (OSError, Problem) as error:
+        return f"port {port} does not answer: {error}"
+
+
+def reachable(raw: JsonObject, port: int) -> tuple[str, int]:
+    """Host and port by which the node reaches a container's port: as published, else the container's own address."""
+    if mapping(raw.get("HostConfig")).get("NetworkMode") == "host":
+        return "127.0.0.1", port
+    settings = mapping(raw.get("NetworkSettings"))
+    for binding in mappings(mapping(settings.get("Ports")).get(f"{port}/tcp")):
+        host = str(binding.get("HostIp") or "")
+        any_address = host in ("", "0.0.0.0", "::")  # noqa: S104 - as the engine reports a published port
+        return ("127.0.0.1" if any_address else host), int(str(binding["HostPort"]))
+    networks = mapping(settings.get("Networks")).values()
+    addresses = (str(mapping(endpoint).get("IPAddress") or "") for endpoint in (settings, *networks))
+    return next(filter(None, addresses), "127.0.0.1"), port
+
+
+def _request(local: str, verb: str, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(local, timeout=TIMEOUT)
+    try:
+        connection.request(verb, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(_MAX_BODY)
+    finally:
+        connection.close()
+
+
+def _pending(context: ApplyContext, raw: JsonObject) -> int:
+    """The sum of the pending gauge; 0 if the server has no metrics, so that only the counters decide."""
     status, body = request(context, raw, _METRICS_PORT, "/metrics")
     if status != 200:
         return 0
@@ -169,58 +201,21 @@ def _waiting(context: ApplyContext, raw: JsonObject) -> int:
     return sum(int(float(value)) for _, _, value in lines if value.replace(".", "", 1).isdigit())
 
 
-def _state(name: str, versions: Sequence[JsonObject]) -> ModelState:
-    states = {str(each.get("state") or "") for each in versions}
-    state = next((each for each in (*_MOVING, "READY") if each in states), "UNAVAILABLE")
-    reasons = dict.fromkeys(" ".join(str(each.get("reason") or "").split()) for each in versions)
-    reason = "; ".join(each for each in reasons if each and state == "UNAVAILABLE")
+def _model_state(name: str, versions: Sequence[JsonObject]) -> ModelState:
+    states = {str(version.get("state") or "") for version in versions}
+    state = next((state for state in (*_MOVING, "READY") if state in states), "UNAVAILABLE")
     if not versions:
-        reason = "the server does not have it in its repository"
-    return ModelState(name, state, reason[:_REASON])
+        return ModelState(name, state, "the model is not in the server's repository")
+    reasons = dict.fromkeys(" ".join(str(version.get("reason") or "").split()) for version in versions)
+    reason = "; ".join(filter(None, reasons)) if state == "UNAVAILABLE" else ""
+    return ModelState(name, state, reason[:_REASON_LENGTH])
 
 
-def _parsed(context: ApplyContext, raw: JsonObject, path: str, verb: str = "GET") -> Json:
+def _get(context: ApplyContext, raw: JsonObject, path: str, verb: str = "GET") -> Json:
+    """The parsed answer; None if the status is not 200 or the body is not JSON."""
     status, body = request(context, raw, TRITON_PORT, path, verb)
     try:
-        found: Json = json.loads(body) if status == 200 else None
+        parsed: Json = json.loads(body) if status == 200 else None
     except ValueError:
         return None
-    return found
-
-
-QUIET = 1.0
-"""Seconds without an answered request and without one that waits, after which none is taken to be in flight."""
-_LOOK = 0.25
-
-
-def drain(container: Live, seconds: float, address: Address, context: ApplyContext) -> None:
-    """Wait until a model server has no request in flight, at most `seconds`; nothing for any other container.
-
-    Triton cannot be told to take no more requests before it is told to stop, and then it finishes those that it has,
-    within its --exit-timeout-secs. So this waits for a quiet moment, which there is once its clients have gone.
-    """
-    if not seconds or container.status != "running" or TRITON not in container.labels:
-        return
-    with explain_engine_errors(str(address), f"looking at {container.name}"):
-        raw = mapping(context.docker().inspect_container(container.id))
-    began = time.monotonic()
-    before, since = None, began
-    while time.monotonic() - began < seconds:
-        if (found := requests(context, raw)) is None:
-            return
-        if found[1] or found[0] != before:
-            before, since = found[0], time.monotonic()
-        elif time.monotonic() - since >= QUIET:
-            context.say(f"{container.name} has no request in flight")
-            return
-        time.sleep(_LOOK)
-    context.say(f"{container.name} still gets requests after {seconds:g} s; it finishes those that it has, and stops")
-
-
-def drain_previous(container: Live, seconds: float, address: Address, context: ApplyContext) -> None:
-    """Let the clients of a container that was handed over end what they began with it."""
-    if TRITON in container.labels:
-        drain(container, seconds, address, context)
-    elif seconds:
-        context.say(f"{container.name} has {seconds:g} s to end what it began")
-        time.sleep(seconds)
+    return parsed

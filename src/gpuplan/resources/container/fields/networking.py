@@ -14,7 +14,6 @@ from pydantic import StringConstraints
 
 from gpuplan.planfile.scalars import Natural, Port, Section
 from gpuplan.resources.container.fields.field import Parts, Reading, Text, TextMap
-from gpuplan.resources.container.fields.process import check_namespace
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import mapping, mappings, texts
 from gpuplan.types.value import Json
@@ -155,8 +154,11 @@ class Hosts(TextMap):
 
 
 def check_network(value: str, reading: Reading) -> None:
-    """Not another container's."""
-    check_namespace(value, (), reading)
+    """Not another container's: it breaks when that one is replaced."""
+    if value.startswith("container:"):
+        detail = f"network: {value} ties it to one container, and breaks when that one is replaced."
+        fix = "Use a named network, or host."
+        reading.problem("Networks of other containers are not supported", detail, fix)
 
 
 def check_servers(value: tuple[str, ...], reading: Reading) -> None:

@@ -34,7 +34,6 @@ _CAPABILITIES = frozenset(
     SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG WAKE_ALARM""".split()  # noqa: SIM905 - to read
 )
 """Those of Linux 6.12 (include/uapi/linux/capability.h), and the engine's word for all."""
-_IPC = ("none", "private", "shareable", "host")
 _REALTIME = re.compile(r"RTM(IN|AX)([+-]\d+)?")
 
 
@@ -315,27 +314,6 @@ def check_security(value: tuple[str, ...], reading: Reading) -> None:
             detail = f"{option} names a profile in a file, and gpuplan does not copy profiles to nodes."
             fix = "Write seccomp=unconfined, or leave it out."
             reading.problem("Seccomp profiles in files are not supported", detail, fix)
-
-
-def check_ipc(value: str, reading: Reading) -> None:
-    """No namespace of another container."""
-    check_namespace(value, _IPC, reading)
-
-
-def check_pid(value: str, reading: Reading) -> None:
-    """The node's, or the container's own."""
-    check_namespace(value, ("host",), reading)
-
-
-def check_namespace(value: str, valid: tuple[str, ...], reading: Reading) -> None:
-    """One of the valid values, or any but another container's if there are none."""
-    fix = f"Write one of {', '.join(valid)}, or leave it out." if valid else "Use a named network, or host."
-    if value.startswith("container:"):
-        detail = f"{reading.key}: {value} ties it to one container, and breaks when that one is replaced."
-        reading.problem("Namespaces of other containers are not supported", detail, fix)
-    elif valid and value not in valid:
-        detail = f"{reading.key}: {value} is not a value that the engine takes."
-        reading.problem("Namespace is unknown", detail, fix)
 
 
 def seconds_text(nanoseconds: int) -> str:

@@ -1,9 +1,8 @@
 """The table of container fields: one entry for each option of a container that the Docker engine itself understands.
 
-The name of an entry is its key in the plan file, its type the type of its value. The plan file's schema, the desired
-spec, what is read of a node, the bodies of the create and update calls, the comparison, what `discover` writes and the
-list in docs/plan-file.md all follow from the entry. `tests/resources/container/test_fields.py` needs a sample value of
-each.
+The name of an entry is its key in the plan file, its type the type of its value. The plan file's schema, the spec, what
+is read of a node, the bodies of the create and update calls, the comparison, what `discover` writes and the list in
+docs/plan-file.md follow from it. A new entry needs a sample value in tests/resources/container/fields/samples.py.
 """
 
 from __future__ import annotations
@@ -101,12 +100,12 @@ class ContainerFields:
         stated=Literal["with-every-gpu"] | bool,
     ), False)
     read_only: bool = field(Flag("HostConfig.ReadonlyRootfs", "true: its own file system is read-only", NOTHING), False)
-    ipc: str | None = field(Text(
+    ipc: Literal["none", "private", "shareable", "host"] | None = field(Text(
         "HostConfig.IpcMode", "IPC namespace: `private`, `shareable`, `host` or `none`",
-        empty=("", "private", "shareable"), check=process.check_ipc,
+        empty=("", "private", "shareable"),
     ))
-    pid: str | None = field(Text(
-        "HostConfig.PidMode", "Process namespace: `host`; its own if not stated", NOTHING, check=process.check_pid,
+    pid: Literal["host"] | None = field(Text(
+        "HostConfig.PidMode", "Process namespace: `host`; its own if not stated", NOTHING,
     ))
     userns_mode: Literal["host"] | None = field(Text(
         "HostConfig.UsernsMode", "User namespace: `host`; as the engine is set up if not stated", NOTHING,

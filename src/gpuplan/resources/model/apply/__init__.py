@@ -51,11 +51,11 @@ def _restart(step: Step, context: ApplyContext, name: str) -> None:
 
 def _load(step: Step, context: ApplyContext, payload: LoadModel) -> None:
     spec = payload.spec
-    found = find_server(step, context, spec.container, own_command=spec.own_command)
-    if found is None:
+    running = find_server(step, context, spec.container, own_command=spec.own_command)
+    if running is None:
         raise Problem(server_unreachable(step, spec.container, NOT_RUNNING))
-    with _connect(context, found.server, spec.container) as triton:
-        log = ServerLog(context.docker, found.container.id, found.looked_at)
+    with _connect(context, running.server, spec.container) as triton:
+        log = ServerLog(context.docker, running.container.id, running.looked_at)
         load = ModelLoad(step, context, payload, triton, log)
         dependents = [
             ModelLoad(step, context, LoadModel(dependent.spec, dependent.smoke), triton, log)
@@ -64,7 +64,7 @@ def _load(step: Step, context: ApplyContext, payload: LoadModel) -> None:
         try:
             for each in (load, *dependents):
                 each.run()
-            target = SmokeTarget(context, found.container.id, spec.container, found.server.address)
+            target = SmokeTarget(context, running.container.id, spec.container, running.server.address)
             for each in (load, *dependents):
                 _smoke(target, each)
         except Problem as problem:
@@ -84,11 +84,11 @@ def _smoke(target: SmokeTarget, load: ModelLoad) -> None:
 def _unload(step: Step, context: ApplyContext, payload: UnloadModel) -> None:
     if not payload.own_command:
         _list_at_start(step, context, payload.container, payload.model, listed=False)
-    found = find_server(step, context, payload.container, own_command=payload.own_command)
-    if found is None:
+    running = find_server(step, context, payload.container, own_command=payload.own_command)
+    if running is None:
         context.say(f"{payload.container} is not running, so nothing is loaded")
         return
-    with _connect(context, found.server, payload.container) as triton:
+    with _connect(context, running.server, payload.container) as triton:
         unload_model(step, context, triton, payload)
 
 

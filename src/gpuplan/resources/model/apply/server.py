@@ -95,10 +95,10 @@ def find_server(step: Step, context: ApplyContext, name: str, *, own_command: bo
             reported.append(name)
             context.say(f"{name} was just started; waiting for its server")
 
-    found = poll(find, lambda found: not isinstance(found, str), STARTUP_TIMEOUT, progress=report)
-    if isinstance(found, str):
-        raise Problem(server_unreachable(step, name, found))
-    return found
+    server = poll(find, lambda server: not isinstance(server, str), STARTUP_TIMEOUT, progress=report)
+    if isinstance(server, str):
+        raise Problem(server_unreachable(step, name, server))
+    return server
 
 
 def running_container(

@@ -10,13 +10,11 @@ from contextlib import AbstractContextManager
 
 import paramiko
 
-from gpuplan.transport.bridge_start import start_bridge
 from gpuplan.transport.bundle import command
-from gpuplan.transport.channels import Channels
-from gpuplan.transport.forwarding import forwarded
-from gpuplan.transport.pump import Pump
-from gpuplan.transport.sshconfig import route
-from gpuplan.transport.transport import Chain
+from gpuplan.transport.docker_client import start_bridge
+from gpuplan.transport.ssh.channels import Channels, Pump, forwarded
+from gpuplan.transport.ssh.config import route
+from gpuplan.transport.ssh.dial import TransportChain
 from gpuplan.types.inventory import Host
 
 STALLED = 180.0
@@ -25,28 +23,24 @@ LAST_WORDS = 2.0
 """Seconds to wait for what a program that has closed its output still says, and for its exit status."""
 
 
-class SshWay:
-    """The way to one node over SSH; see `Way`."""
+class SshConnection:
+    """The way to one node over SSH; see `NodeConnection`."""
 
     def __init__(self, host: Host) -> None:
-        """Connect.
-
-        Raises:
-            Problem: what stands in the way, and what to do.
-        """
+        """Connect; raises Problem if that is impossible."""
         self._host = host
         self._node = host.name
         self._command = shlex.join(command(host, host.become))
         self._streams: list[Pump] = []
-        self._chain = Chain(route(host))
+        self._chain = TransportChain(route(host))
         self._channels = Channels(self._node, self._chain.last)
 
     def program(self) -> ChannelPipe:
-        """See Way.program."""
+        """See NodeConnection.program."""
         return ChannelPipe(self._channels, self._command)
 
     def engine(self) -> socket.socket:
-        """See Way.engine; each stream has a program and a channel of its own."""
+        """See NodeConnection.engine; each stream has a program and a channel of its own."""
         pipe = self.program()
         try:
             start_bridge(self._host, pipe)
@@ -59,11 +53,11 @@ class SshWay:
         return ours
 
     def forward(self, port: int, host: str) -> AbstractContextManager[str]:
-        """See Way.forward."""
+        """See NodeConnection.forward."""
         return forwarded(self._channels, host, port)
 
     def close(self) -> None:
-        """See Way.close."""
+        """See NodeConnection.close."""
         for stream in self._streams:
             stream.close()
         self._chain.close()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-SIGN_OF_LIFE = 30.0
+from gpuplan.types.diagnostic import Diagnostic
+
+KEEPALIVE_INTERVAL = 30.0
 """Seconds between the empty lines that keep the node's lock ours."""
 LARGEST = 1 << 28
 """Bytes of one answer; the snapshot of a node with thousands of model files has a few million."""
@@ -41,7 +44,7 @@ class TooLarge(Exception):
     """A line has more bytes than any answer has."""
 
 
-class Conversation:
+class AgentLines:
     """Requests and their answers, one line each. Only signs of life are sent from a thread of their own."""
 
     def __init__(self, node: str, pipe: Pipe) -> None:
@@ -113,6 +116,66 @@ class Conversation:
         self._pipe.close()
 
     def _give_signs(self) -> None:
-        while not self._closed.wait(SIGN_OF_LIFE):
+        while not self._closed.wait(KEEPALIVE_INTERVAL):
             with contextlib.suppress(OSError):
                 self.send(b"\n")
+
+
+# Why a program did not start on a node, told from its exit status and what sudo, the shell or Python said.
+
+
+class Reason(NamedTuple):
+    """A pattern of the words on standard error, and what they mean."""
+
+    said: str
+    summary: str
+    fix: str
+
+
+SUDO_FIX = (
+    "Add a sudoers rule without a password for the SSH user (visudo: USER ALL=(root) NOPASSWD: ALL), "
+    "or set ansible_become: false."
+)
+REASONS = (
+    Reason(
+        r"sudo: (.*a password is required|.*a terminal is required|no tty present|.*must have a tty)",
+        "sudo asks for a password",
+        SUDO_FIX,
+    ),
+    Reason(
+        r"not in the sudoers|not allowed to (run|execute)|may not run sudo|sudo: .*not permitted",
+        "sudo denied the command",
+        SUDO_FIX,
+    ),
+    Reason(
+        r"sudo: [^\n]*python[^\n]*: command not found|"
+        r"env: [^\n]*python[^\n]*(No such file|not found|Permission denied)",
+        "Python is missing on the node",
+        "Install Python 3.8 or later on the node, or set ansible_python_interpreter to its path.",
+    ),
+    Reason(
+        r"env: [^\n]*sudo[^\n]*(No such file|not found)",
+        "sudo is missing on the node",
+        "Install sudo on the node, or set ansible_user: root and ansible_become: false.",
+    ),
+    Reason(
+        r"This account is (currently )?not available|This service allows|nologin",
+        "The SSH user has no login shell",
+        "Set ansible_user to a user with a login shell, or give this one a shell (chsh).",
+    ),
+)
+
+
+def explain_start(node: str, status: int | None, complaint: str) -> Diagnostic:
+    """The diagnostic for a program that ended before its first word."""
+    said = complaint.strip()
+    detail = f"Output: {said[-500:]}" if said else f"It exited with status {status} and no output."
+    for reason in REASONS:
+        if re.search(reason.said, said, re.IGNORECASE):
+            return Diagnostic(reason.summary, detail, reason.fix, address=node)
+    return Diagnostic(
+        "The agent did not start",
+        detail,
+        "Run python3 -c 'print(1)' on the node, with sudo if ansible_become is set, to see why.",
+        address=node,
+    )

@@ -28,10 +28,10 @@ from gpuplan.types.diagnostic import Problem, Severity
 from gpuplan.types.inventory import Connection, Host
 from tests.resources.container.bench import PLAN, Bench
 from tests.resources.container.byhand import body_of, recreate
-from tests.resources.container.field_samples import SAMPLES, Sample
+from tests.resources.container.fields.samples import SAMPLES, Sample
 from tests.resources.container.strategies import NETWORKS, spec_of
 
-DOCS = Path(__file__).parents[3] / "docs" / "plan-file.md"
+DOCS = Path(__file__).parents[4] / "docs" / "plan-file.md"
 REAL = pytest.param("real", marks=pytest.mark.lab)
 NAME = "law"
 
@@ -124,7 +124,7 @@ def test_a_field_that_is_newer_than_the_engine_is_refused(simulated: Bench) -> N
     desired = simulated.want(NAME, spec_of({"annotations": {"a": "b"}}, simulated.image))
     (problem,) = simulated.compare(desired).diagnostics
     assert (problem.summary, problem.severity) == ("Docker engine is too old for a field", Severity.ERROR)
-    assert "annotations, which needs API 1.43" in problem.detail
+    assert "annotations of law needs Docker API 1.43" in problem.detail
 
 
 @pytest.mark.parametrize("name", sorted(IN_PLACE))

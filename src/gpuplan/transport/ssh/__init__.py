@@ -1,0 +1,1 @@
+"""SSH: configuration, keys, connections and channels."""
