@@ -18,5 +18,7 @@ CONTAINER = Kind(
     diff,
     apply_step,
     companion_kinds=(IMAGE_KIND, CDI_KIND),
-    registry_images=lambda desired: images_to_look_up([resource for resource in desired if resource.address.kind == "container"]),
+    registry_images=lambda desired: images_to_look_up(
+        [resource for resource in desired if resource.address.kind == "container"]
+    ),
 )
