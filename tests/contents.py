@@ -7,7 +7,7 @@ import io
 from contextlib import nullcontext
 
 from gpuplan.transport.session import Session
-from gpuplan.types.content import Content
+from gpuplan.types.value import Content
 
 
 def content_of(data: bytes, sha256: str = "", size: int | None = None) -> Content:

@@ -9,7 +9,7 @@ import pytest
 from gpuplan.core.run import apply, plan
 from gpuplan.inventory import load_inventory
 from gpuplan.planfile.load import load_plan
-from gpuplan.types.changeset import ChangeSet
+from gpuplan.types.change import ChangeSet
 from gpuplan.types.inventory import Inventory
 
 QUICKSTART = Path(__file__).parents[2] / "plans" / "quickstart.yaml"

@@ -12,7 +12,7 @@ import pytest
 
 from gpuplan.cli import saved_file
 from gpuplan.core import run as flow
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
 from tests.cli.command import Command

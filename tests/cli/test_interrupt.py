@@ -10,13 +10,12 @@ import sys
 import pytest
 
 from gpuplan.cli.interrupt import InterruptWatch
-from gpuplan.types.event import Event, StepEnded, StepStarted
-from gpuplan.types.outcome import Status, StepOutcome
+from gpuplan.types.outcome import Event, Status, StepEnded, StepOutcome, StepStarted
 
 TWICE = """
 import os, signal
 from gpuplan.cli.interrupt import InterruptWatch
-from gpuplan.types.event import StepEnded, StepStarted
+from gpuplan.types.outcome import StepEnded, StepStarted
 from gpuplan.types.outcome import Status, StepOutcome
 with InterruptWatch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
@@ -115,7 +114,7 @@ def test_while_nodes_are_asked_one_leaves_at_once_even_where_a_node_hangs(name: 
 LATE = """
 import os, signal
 from gpuplan.cli.interrupt import InterruptWatch
-from gpuplan.types.event import StepStarted
+from gpuplan.types.outcome import StepStarted
 with InterruptWatch(lambda event: None) as watch:
     watch.listen(StepStarted("gpu-a1", "s", "create slice", 1, 2))
     os.kill(os.getpid(), signal.SIGTERM)

@@ -9,8 +9,8 @@ from contextlib import nullcontext
 import pytest
 
 from gpuplan.transport.session import Session
-from gpuplan.types.content import Content
 from gpuplan.types.diagnostic import Refused
+from gpuplan.types.value import Content
 from tests.contents import bring, content_of
 from tests.contract.node import PLAN, Node
 

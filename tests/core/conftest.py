@@ -8,10 +8,10 @@ import pytest
 from gpuplan.core import run
 from gpuplan.inventory import load_inventory
 from gpuplan.planfile.load import load_plan
-from gpuplan.types.changeset import ChangeSet
-from gpuplan.types.finding import Report
+from gpuplan.types.change import ChangeSet
 from gpuplan.types.inventory import Inventory
 from gpuplan.types.outcome import NodeOutcome
+from gpuplan.types.report import Report
 
 PLAN = """
 version: 1

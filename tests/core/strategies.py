@@ -3,8 +3,18 @@
 from hypothesis import strategies as st
 
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import (
+    Action,
+    Change,
+    ChangeSet,
+    FieldChange,
+    NodeChanges,
+    Origin,
+    Step,
+    Unmanaged,
+    Unreadable,
+    Verb,
+)
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import KnownAfterApply

@@ -6,11 +6,11 @@ import pytest
 
 from gpuplan.core.apply import apply as flow_apply
 from gpuplan.core.plan import compare as flow_compare
-from gpuplan.core.plan.compare import unread
+from gpuplan.core.plan.compare import unreadable_node
 from gpuplan.core.plan.targets import Scope
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import DEADLINES, Question
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status
 from gpuplan.types.resource import Desired
@@ -120,7 +120,7 @@ def test_a_last_look_that_fails_leaves_the_record_as_it_was(world: World, monkey
         looks.append(snapshot)
         if len(looks) < 2:
             return compare(desired, snapshot, *more)  # type: ignore[arg-type]
-        return unread("n1", [Diagnostic("not read")], desired)
+        return unreadable_node("n1", [Diagnostic("not read")], desired)
 
     with monkeypatch.context() as patched:
         patched.setattr(flow_apply, "compare", blind_at_last)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpuplan.core.exitcode import of_report
-from gpuplan.core.plan import same_machine
+from gpuplan.core.plan import observe
+from gpuplan.core.run import drift_exit_code
 from gpuplan.transport.connect import connect
 from gpuplan.types.diagnostic import Exit
-from gpuplan.types.finding import NodeFindings
+from gpuplan.types.report import NodeFindings
 
 from .conftest import World
 
@@ -23,14 +23,14 @@ def roots(world: World) -> dict[str, set[str]]:
 
 def test_a_node_as_it_was_applied_has_no_drift(world: World) -> None:
     world.apply()
-    assert of_report(world.drift()) is Exit.DONE
+    assert drift_exit_code(world.drift()) is Exit.DONE
 
 
 def test_before_the_first_apply_everything_is_pending_and_nothing_drifts(world: World) -> None:
     node = only_node(world)
     assert node.drift == ()
     assert len(node.pending) == 6
-    assert of_report(world.drift()) is Exit.PENDING
+    assert drift_exit_code(world.drift()) is Exit.PENDING
 
 
 def test_a_changed_plan_file_is_pending_and_a_changed_node_is_drift(world: World) -> None:
@@ -42,7 +42,7 @@ def test_a_changed_plan_file_is_pending_and_a_changed_node_is_drift(world: World
     session.docker().stop("cache")
     session.close()
     assert roots(world) == {"n1/container/cache": set()}
-    assert of_report(world.drift()) is Exit.CHANGES
+    assert drift_exit_code(world.drift()) is Exit.CHANGES
 
 
 def test_what_follows_from_a_stopped_server_hangs_on_it(world: World) -> None:
@@ -92,7 +92,7 @@ def test_a_stranger_that_sees_a_gpu_is_named_each_time(world: World) -> None:
         (stranger,) = only_node(world).unmanaged
         assert str(stranger.address) == "n1/container/monitor"
         assert stranger.sees
-        assert of_report(world.drift()) is Exit.CHANGES
+        assert drift_exit_code(world.drift()) is Exit.CHANGES
         world.apply()
 
 
@@ -117,7 +117,7 @@ def test_a_lost_record_is_no_reason_to_call_everything_pending(world: World) -> 
     assert [each.diagnostic.summary for each in node.unknown] == ["The node's record is missing"]
     assert [each.summary for each in world.plan().nodes[0].diagnostics] == ["The node's record is missing"]
     assert world.apply()[0].exit_code == Exit.DONE
-    assert of_report(world.drift()) is Exit.DONE
+    assert drift_exit_code(world.drift()) is Exit.DONE
 
 
 def test_a_secret_that_is_not_at_hand_hides_nothing_else(world: World) -> None:
@@ -131,14 +131,12 @@ def test_a_secret_that_is_not_at_hand_hides_nothing_else(world: World) -> None:
     report = world.drift()
     assert [each.summary for each in report.diagnostics] == ["A secret is not to be had"]
     assert roots(world) == {"n1/container/cache": set()}
-    assert of_report(report) is Exit.ERROR
+    assert drift_exit_code(report) is Exit.ERROR
 
 
 def test_two_names_of_one_machine_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.nodes({"n1": {}, "n2": {}, "n3": {}})
-    monkeypatch.setattr(
-        same_machine, "boot_id", lambda snapshot: "same" if snapshot.node in ("n1", "n2") else "another"
-    )
+    monkeypatch.setattr(observe, "boot_id", lambda snapshot: "same" if snapshot.node in ("n1", "n2") else "another")
     first, second, third = world.plan().nodes
     for node in (first, second):
         assert node.changes == ()
@@ -155,7 +153,7 @@ def test_what_a_rule_ignores_is_counted_and_not_told(world: World) -> None:
     world.write(world.plan_file.read_text() + rule.format("2999-01-01"))
     node = only_node(world)
     assert (node.drift, node.suppressed) == ((), 1)
-    assert of_report(world.drift()) is Exit.DONE
+    assert drift_exit_code(world.drift()) is Exit.DONE
     world.edit("2999-01-01", "2020-01-01")
     assert list(roots(world)) == ["n1/container/cache"]
 
@@ -179,4 +177,4 @@ def test_a_check_during_an_apply_says_busy_and_nothing_else(world: World) -> Non
     holder.close()
     assert "ann@bastion" in report.nodes[0].busy
     assert report.nodes[0].drift == ()
-    assert of_report(report) is Exit.BUSY
+    assert drift_exit_code(report) is Exit.BUSY

@@ -2,13 +2,12 @@
 
 import pytest
 
-from gpuplan.core.exitcode import of_outcomes, of_plan, of_report
+from gpuplan.core.run import apply_exit_code, drift_exit_code, plan_exit_code
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Unreadable
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import Action, Change, ChangeSet, NodeChanges, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Exit, Severity
-from gpuplan.types.finding import Drift, NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome
+from gpuplan.types.report import Drift, NodeFindings, Report
 
 ADDRESS = Address("n", "gpu", "g")
 CHANGE = Change(ADDRESS, Action.UPDATE)
@@ -33,7 +32,7 @@ WARNED = NodeFindings("f", diagnostics=(Diagnostic("x", severity=Severity.WARNIN
     ],
 )
 def test_a_drift_check_answers_with_the_first_that_holds(nodes: list[NodeFindings], code: Exit) -> None:
-    assert of_report(Report("p", "", 0.0, nodes)) is code
+    assert drift_exit_code(Report("p", "", 0.0, nodes)) is code
 
 
 @pytest.mark.parametrize(
@@ -47,10 +46,10 @@ def test_a_drift_check_answers_with_the_first_that_holds(nodes: list[NodeFinding
     ],
 )
 def test_a_plan_says_changes_only_when_asked_and_all_was_read(node: NodeChanges, detailed: bool, code: Exit) -> None:
-    assert of_plan(ChangeSet("p", "", "", "", (node,)), detailed) is code
+    assert plan_exit_code(ChangeSet("p", "", "", "", (node,)), detailed) is code
 
 
 def test_an_apply_answers_with_the_worst_node() -> None:
     outcomes = [NodeOutcome("a"), NodeOutcome("b", exit_code=Exit.UNREAD), NodeOutcome("c", exit_code=Exit.STALE)]
-    assert of_outcomes(outcomes) is Exit.STALE
-    assert of_outcomes(outcomes[:1]) is Exit.DONE
+    assert apply_exit_code(outcomes) is Exit.STALE
+    assert apply_exit_code(outcomes[:1]) is Exit.DONE

@@ -9,7 +9,7 @@ import pytest
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.tools import REFRESHED, daemon_reload
 from gpuplan.transport.connect import connect
-from gpuplan.types.changeset import ChangeSet
+from gpuplan.types.change import ChangeSet
 from gpuplan.types.outcome import Status
 from gpuplan.types.value import JsonObject
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuplan.core.apply import record_keeper as module
-from gpuplan.core.apply.record_keeper import RecordKeeper
-from gpuplan.types.record import Record
+from gpuplan.core.apply import record as module
+from gpuplan.core.apply.record import RecordKeeper
+from gpuplan.types.resource import Record
 
 
 class Node:

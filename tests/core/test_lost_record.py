@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuplan.core.apply.records import lost_record
-from gpuplan.types.record import Record
+from gpuplan.core.apply.record import missing_record_warning
+from gpuplan.types.resource import Record
 from tests.resources.container.node import snapshot
 
 OURS = {"gpuplan.plan": "prod", "gpuplan.name": "web", "gpuplan.digest": "d1"}
@@ -23,5 +23,5 @@ IMAGES: list[dict[str, Any]] = [{"tags": ["lab/pause:1"]}, {"tags": ["debug:1"],
     ],
 )
 def test_whose_containers_tell_of_a_record(container: dict[str, Any], lost: bool) -> None:
-    told = lost_record(snapshot([container], IMAGES), Record("prod"))
+    told = missing_record_warning(snapshot([container], IMAGES), Record("prod"))
     assert (told is not None) is lost

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.core.plan.order import in_order, waits_for
+from gpuplan.core.plan.order import order_steps, predecessors
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Step, Verb
 from gpuplan.types.diagnostic import Problem
@@ -42,7 +42,7 @@ def test_a_slice_that_is_made_anew_takes_everything_along_in_the_right_order() -
         change(FILES, step("switch", FILES, makes=(FILES.part("part"),))),
         change(GPU, step("destroy", GPU, frees=(SLICE,)), step("create", GPU, makes=(SLICE,))),
     ]
-    order = [name.split("/", 1)[1] for name in in_order(changes)]
+    order = [name.split("/", 1)[1] for name in order_steps(changes)]
     assert order == [
         "model/triton/old:unload",
         "container/triton:stop",
@@ -62,7 +62,7 @@ def test_a_circle_is_told_and_not_walked() -> None:
         change(b, step("two", b, makes=(b,), uses=(a,))),
     ]
     with pytest.raises(Problem, match="circle"):
-        in_order(changes)
+        order_steps(changes)
 
 
 @given(
@@ -78,7 +78,7 @@ def test_every_order_respects_what_waits_for_what(resources: list[tuple[int, set
         change(address(n), step("make", address(n), makes=(address(n),), uses=tuple(address(m) for m in uses if m < n)))
         for n, uses in resources
     ]
-    order = in_order(changes)
-    before = waits_for([one for each in changes for one in each.steps])
+    order = order_steps(changes)
+    before = predecessors([one for each in changes for one in each.steps])
     assert sorted(order) == sorted(before)
     assert all(order.index(earlier) < order.index(name) for name, awaited in before.items() for earlier in awaited)

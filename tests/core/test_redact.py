@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from gpuplan.secrets.redact import redacted, redactor
+from gpuplan.secrets.redact import redact_diagnostic, redactor
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.value import PRIVATE, Secret
+from gpuplan.types.value import SENSITIVE, Secret
 
 TOKEN = 'tok "é"\\n/1 x'
 KEY = "-----BEGIN KEY-----\nMIIEvAIBADANBg\nq3\n-----END KEY-----\n"
@@ -21,16 +21,16 @@ KEY = "-----BEGIN KEY-----\nMIIEvAIBADANBg\nq3\n-----END KEY-----\n"
 def test_every_writing_of_a_secret_is_hidden(said: str) -> None:
     redact = redactor([Secret("${env:T}", TOKEN)])
     assert "tok" not in redact(f"a {said} b")
-    told = redacted(Diagnostic("s", f"it has {said}", said), redact)
-    assert PRIVATE in told.detail
+    told = redact_diagnostic(Diagnostic("s", f"it has {said}", said), redact)
+    assert SENSITIVE in told.detail
     assert "tok" not in told.detail + told.fix
 
 
 def test_each_longer_line_of_a_secret_is_hidden() -> None:
     redact = redactor([Secret("${file:k}", KEY)])
-    assert redact("bad line: MIIEvAIBADANBg!") == f"bad line: {PRIVATE}!"
-    assert redact(KEY) == PRIVATE
-    assert redact(f"x {' '.join(KEY.split())} y") == f"x {PRIVATE} y"
+    assert redact("bad line: MIIEvAIBADANBg!") == f"bad line: {SENSITIVE}!"
+    assert redact(KEY) == SENSITIVE
+    assert redact(f"x {' '.join(KEY.split())} y") == f"x {SENSITIVE} y"
 
 
 def test_a_word_of_two_letters_hides_nothing() -> None:

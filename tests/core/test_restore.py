@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gpuplan.core import run
-from gpuplan.core.plan.rebooted import restarted
+from gpuplan.core.drift import restart_time
 from gpuplan.core.plan.targets import Scope
-from gpuplan.core.restore import Restoring, follow, recorded_plans, restoring
+from gpuplan.core.restore import RestorePlan, follower_warnings, plan_restore, recorded_plans
 from gpuplan.planfile.load import load_plan
 from gpuplan.simulator.hardware import open_store
 from gpuplan.simulator.world import reboot
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
-from gpuplan.types.finding import Drift
 from gpuplan.types.inventory import Host, Inventory
 from gpuplan.types.outcome import NodeOutcome
-from gpuplan.types.record import Record
+from gpuplan.types.report import Drift
+from gpuplan.types.resource import Record
 from gpuplan.types.snapshot import Probe, Snapshot
 
 from .conftest import World
@@ -50,11 +50,11 @@ def here(world: World) -> Host:
 
 
 def restore(world: World, *kinds: str) -> tuple[NodeOutcome, ...]:
-    found = [restoring(here(world), plan, kinds, {}) for plan in recorded_plans(here(world))]
+    found = [plan_restore(here(world), plan, kinds, {}) for plan in recorded_plans(here(world))]
     return tuple(carried_out(world, each) for each in found)
 
 
-def carried_out(world: World, found: Restoring) -> NodeOutcome:
+def carried_out(world: World, found: RestorePlan) -> NodeOutcome:
     (outcome,) = run.apply(
         found.change_set, Inventory((found.host,)), environ={}, base_dir=world.folder / "nowhere", who="root@n1"
     )
@@ -141,9 +141,9 @@ def test_the_engine_is_not_asked_while_the_node_boots(world: World, monkeypatch:
 def test_what_has_to_follow_is_named(world: World) -> None:
     world.apply()
     switch_off_and_on(world)
-    (diagnostic,) = follow(restoring(here(world), "story", ("gpu",), {}))
+    (diagnostic,) = follower_warnings(plan_restore(here(world), "story", ("gpu",), {}))
     assert "container/triton:" in diagnostic.detail
-    assert follow(restoring(here(world), "story", (), {})) == ()
+    assert follower_warnings(plan_restore(here(world), "story", (), {})) == ()
 
 
 def test_restoring_all_kinds_needs_no_plan_file_and_no_sources(world: World) -> None:
@@ -152,7 +152,7 @@ def test_restoring_all_kinds_needs_no_plan_file_and_no_sources(world: World) -> 
     world.plan_file.rename(world.folder / "elsewhere.yaml")
     (world.folder / "models").rename(world.folder / "gone")
     assert [each.exit_code for each in restore(world)] == [Exit.DONE]
-    assert restoring(here(world), "story", (), {}).change_set.empty
+    assert plan_restore(here(world), "story", (), {}).change_set.empty
 
 
 def test_the_record_keeps_what_was_not_looked_at(world: World) -> None:
@@ -198,7 +198,7 @@ def test_secrets_of_containers_are_not_needed_for_gpus(world: World) -> None:
     assert [each.exit_code for each in restore(world, "gpu")] == [Exit.DONE]
     with pytest.raises(Problem, match="TOKEN is not set"):
         restore(world)
-    found = restoring(here(world), "story", (), secrets)
+    found = plan_restore(here(world), "story", (), secrets)
     (outcome,) = run.apply(found.change_set, Inventory((found.host,)), environ=secrets, base_dir=world.folder, who="me")
     assert outcome.exit_code == Exit.DONE
 
@@ -288,5 +288,5 @@ APPLIED = "2026-11-30T09:00:00Z"
 )
 def test_a_restart_is_told_by_boot_id_and_else_by_the_clock(boot: str, host: dict[str, object], told: str) -> None:
     snapshot = Snapshot("n1", {"host": Probe(host)}, "2026-11-30T10:00:00Z")  # type: ignore[arg-type]
-    assert restarted(snapshot, Record("story", run="r", when=APPLIED, boot=boot)) == told
-    assert restarted(snapshot, Record("story")) == ""
+    assert restart_time(snapshot, Record("story", run="r", when=APPLIED, boot=boot)) == told
+    assert restart_time(snapshot, Record("story")) == ""

@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import given
 
-from gpuplan.core.plan.saved import restore
+from gpuplan.core.plan.saved import read_change_set
 from gpuplan.output.json import change_set_document as save
-from gpuplan.types.changeset import FORMAT, ChangeSet
+from gpuplan.types.change import FORMAT, ChangeSet
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import Json
 
@@ -16,7 +16,7 @@ from .strategies import change_sets
 
 @given(change_sets)
 def test_what_is_saved_comes_back_the_same(change_set: ChangeSet) -> None:
-    assert restore(json.loads(json.dumps(save(change_set))), "saved.json") == change_set
+    assert read_change_set(json.loads(json.dumps(save(change_set))), "saved.json") == change_set
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_what_is_saved_comes_back_the_same(change_set: ChangeSet) -> None:
 )
 def test_what_is_no_change_set_is_refused(value: Json, why: str) -> None:
     with pytest.raises(Problem) as refused:
-        restore(value, "saved.json")
+        read_change_set(value, "saved.json")
     assert why in refused.value.diagnostics[0].detail

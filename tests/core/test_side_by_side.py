@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.core.apply import steps as flow_steps
-from gpuplan.core.apply.concurrency import ABREAST
-from gpuplan.core.apply.steps import Runner
-from gpuplan.core.plan.order import in_order, waits_for
+from gpuplan.core.apply.steps import MAX_PARALLEL, StepRunner
+from gpuplan.core.plan.order import order_steps, predecessors
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Step, Verb
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import Action, Change, NodeChanges, Step, Verb
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.event import Event, StepEnded, StepStarted
-from gpuplan.types.outcome import Status, StepOutcome
+from gpuplan.types.outcome import Event, Status, StepEnded, StepOutcome, StepStarted
 
 BROKEN = Problem(Diagnostic("it broke"))
 
@@ -28,9 +25,9 @@ class Stage:
     """A runner whose steps do what the test says, and a record of what happened in which order."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
-        order = in_order(changes)
+        order = order_steps(changes)
         self.steps = {step.id: step for change in changes for step in change.steps}
-        self.before = waits_for(tuple(self.steps.values()))
+        self.before = predecessors(tuple(self.steps.values()))
         self.events: list[Event] = []
         self.stop = threading.Event()
         self.at_once = 0
@@ -58,7 +55,9 @@ class Stage:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(flow_steps, "_APPLY", {"x": door})
             nothing: Any = _Nothing()
-            runner = Runner(self._node, lambda *_: nothing, nothing, nothing, self._hear, self.stop, lambda text: text)
+            runner = StepRunner(
+                self._node, lambda *_: nothing, nothing, nothing, self._hear, self.stop, lambda text: text
+            )
             outcomes = runner.run()
         assert [each.step for each in outcomes] == list(self._node.order)
         return {each.step: each for each in outcomes}
@@ -93,11 +92,11 @@ def change(number: int, uses: Sequence[int] = (), crew: str = "c", **more: Any) 
 
 
 def test_a_crew_runs_side_by_side_and_no_more_than_a_few() -> None:
-    stage = Stage([change(number) for number in range(ABREAST * 2)])
-    meeting = threading.Barrier(ABREAST, timeout=20)
+    stage = Stage([change(number) for number in range(MAX_PARALLEL * 2)])
+    meeting = threading.Barrier(MAX_PARALLEL, timeout=20)
     outcomes = stage.run(lambda _: meeting.wait())
     assert {each.status for each in outcomes.values()} == {Status.DONE}
-    assert stage.at_once == ABREAST
+    assert stage.at_once == MAX_PARALLEL
 
 
 def test_steps_without_a_crew_and_of_another_one_wait() -> None:
@@ -150,10 +149,10 @@ def test_one_that_bears_few_beside_it_has_no_more() -> None:
 
 
 def test_an_interrupt_lets_what_runs_end_and_begins_nothing() -> None:
-    stage = Stage([change(number) for number in range(ABREAST + 2)])
-    meeting = threading.Barrier(ABREAST, action=stage.stop.set, timeout=20)
+    stage = Stage([change(number) for number in range(MAX_PARALLEL + 2)])
+    meeting = threading.Barrier(MAX_PARALLEL, action=stage.stop.set, timeout=20)
     outcomes = list(stage.run(lambda _: meeting.wait()).values())
-    assert [each.status for each in outcomes] == [Status.DONE] * ABREAST + [Status.SKIPPED] * 2
+    assert [each.status for each in outcomes] == [Status.DONE] * MAX_PARALLEL + [Status.SKIPPED] * 2
     assert outcomes[-1].transcript == ("skipped: interrupted",)
 
 
@@ -181,15 +180,15 @@ def test_an_interrupt_before_a_replacement_begins_keeps_it_from_beginning() -> N
 
 
 def test_a_lost_connection_ends_all() -> None:
-    stage = Stage([change(number) for number in range(ABREAST + 1)])
-    meeting = threading.Barrier(ABREAST, timeout=20)
+    stage = Stage([change(number) for number in range(MAX_PARALLEL + 1)])
+    meeting = threading.Barrier(MAX_PARALLEL, timeout=20)
 
     def act(_: Step) -> None:
         meeting.wait()
         raise ConnectionLost(Diagnostic("gone"))
 
     outcomes = list(stage.run(act).values())
-    assert [each.status for each in outcomes] == [Status.FAILED] * ABREAST + [Status.SKIPPED]
+    assert [each.status for each in outcomes] == [Status.FAILED] * MAX_PARALLEL + [Status.SKIPPED]
     assert outcomes[-1].transcript == ("skipped: the connection to the node was lost",)
 
 

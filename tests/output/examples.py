@@ -9,12 +9,21 @@ from rich.console import Console
 
 from gpuplan.output.page import Page, draw
 from gpuplan.types.address import Address, parse_address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import (
+    Action,
+    Change,
+    ChangeSet,
+    FieldChange,
+    NodeChanges,
+    Origin,
+    Step,
+    Unmanaged,
+    Unreadable,
+    Verb,
+)
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
-from gpuplan.types.finding import Drift, NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
-from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
+from gpuplan.types.report import Drift, NodeFindings, NodeSmokeResults, Report, SmokeResult
 from gpuplan.types.value import KnownAfterApply
 
 GPU = parse_address("gpu-a1/gpu/a100-0")

@@ -12,7 +12,7 @@ from gpuplan.output.diagnostics import render_diagnostics
 from gpuplan.output.drift import render_drift_report
 from gpuplan.output.outcomes import render_outcomes
 from gpuplan.output.smoke import render_smoke as smoke
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import NodeChanges
 from gpuplan.types.diagnostic import Location
 from tests.output import examples
 from tests.output.examples import change_set_of, drawn

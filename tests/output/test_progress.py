@@ -8,8 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from gpuplan.output.progress import LiveProgress, PlainProgress
-from gpuplan.types.event import Amount, Asked, Asking, StepEnded, StepProgress, StepStarted
-from gpuplan.types.outcome import Status, StepOutcome
+from gpuplan.types.outcome import Amount, Asked, Asking, Status, StepEnded, StepOutcome, StepProgress, StepStarted
 
 STARTED = StepStarted("gpu-a1", "s", "create slice cls-a", 1, 2)
 DONE = StepEnded("gpu-a1", StepOutcome("s", "create slice cls-a", Status.DONE, 1.31))

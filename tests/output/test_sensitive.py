@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.secrets.sensitive import hidden, hidden_from, secret_words, shown
+from gpuplan.secrets.detect import hide_from, secret_start, secret_starts, secret_words
 
 HIDDEN = [
     "ansible_password: ~S3",
@@ -50,13 +50,13 @@ SHOWN = [
 @pytest.mark.parametrize("line", HIDDEN)
 def test_a_line_is_hidden_from_its_first_secret_on(line: str) -> None:
     before, _, after = line.partition("~")
-    assert shown(before + after, hidden_from(before + after)) == f"{before}(sensitive)"
+    assert hide_from(before + after, secret_start(before + after)) == f"{before}(sensitive)"
     assert any("S3" in word for word in secret_words(before + after))
 
 
 @pytest.mark.parametrize("line", SHOWN)
 def test_what_only_sounds_like_it_is_shown(line: str) -> None:
-    assert hidden_from(line) is None
+    assert secret_start(line) is None
 
 
 BLOCKS = {
@@ -78,7 +78,9 @@ BLOCKS = {
 @pytest.mark.parametrize("lines", BLOCKS.values(), ids=BLOCKS)
 def test_lines_over_which_a_secret_goes_on_are_hidden_altogether(lines: tuple[str, ...]) -> None:
     plain = [line.replace("!", "", 1) if line.lstrip().startswith("!") else line for line in lines]
-    found = [start is not None and not line[:start].strip() for line, start in zip(plain, hidden(plain), strict=True)]
+    found = [
+        start is not None and not line[:start].strip() for line, start in zip(plain, secret_starts(plain), strict=True)
+    ]
     assert [each for line, each in zip(plain, found, strict=True) if line] == [
         line.lstrip().startswith("!") for line in lines if line
     ]
@@ -86,7 +88,7 @@ def test_lines_over_which_a_secret_goes_on_are_hidden_altogether(lines: tuple[st
 
 @given(st.lists(st.text(alphabet="ab\"'[]{}|>:=-!#\\ \tpasswordtoken", max_size=40), max_size=8))
 def test_every_line_gets_an_answer_within_it(lines: list[str]) -> None:
-    for line, start in zip(lines, hidden(lines), strict=True):
+    for line, start in zip(lines, secret_starts(lines), strict=True):
         assert start is None or 0 <= start <= len(line)
 
 

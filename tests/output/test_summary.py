@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuplan.output.summary import outcome_summary, plan_summary
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import NodeChanges
 from gpuplan.types.outcome import NodeOutcome
 from tests.output import examples
 from tests.output.examples import change_set_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.secrets import command
-from gpuplan.secrets.references import exposed, find, resolve, reveal
+from gpuplan.secrets import references
+from gpuplan.secrets.references import find_references, resolve, resolve_references, secret_warnings
 from gpuplan.types.diagnostic import Problem, Severity
 from tests.plan_files import PlanOf
 
@@ -22,7 +22,7 @@ containers:
 
 
 def test_references_are_found_where_they_stand(plan_of: PlanOf) -> None:
-    found = find(plan_of(PLAN))
+    found = find_references(plan_of(PLAN))
     assert [(raw, where.line) for raw, where in found] == [
         ("key=${env:KEY};${file:token}", 8),
         ("${env:KEY}", 8),
@@ -35,7 +35,7 @@ def test_references_are_found_where_they_stand(plan_of: PlanOf) -> None:
 def test_texts_are_revealed_and_never_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("ab$c\n\n")
     raw = "key=${env:KEY};${file:token}"
-    secret = reveal([raw], {"KEY": "${env:x}"}, tmp_path)[raw]
+    secret = resolve_references([raw], {"KEY": "${env:x}"}, tmp_path)[raw]
     assert secret.reveal() == "key=${env:x};ab$c\n"
     assert "ab$c" not in repr(secret) + str(secret)
 
@@ -56,7 +56,7 @@ def test_a_file_that_is_too_large_or_a_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (1024 * 1024 + 1))
     (tmp_path / "nul").write_bytes(b"a\0b")
     with pytest.raises(Problem) as caught:
-        reveal(["${file:large}", "${file:.}", "${file:nul}"], {}, tmp_path)
+        resolve_references(["${file:large}", "${file:.}", "${file:nul}"], {}, tmp_path)
     assert [
         "larger" in one.detail or "directory" in one.detail or "NUL" in one.detail for one in caught.value.diagnostics
     ] == [True] * 3
@@ -67,9 +67,9 @@ def test_a_file_that_all_may_read_is_warned_of(plan_of: PlanOf, tmp_path: Path) 
     token.write_text("x")
     token.chmod(0o600)
     plan = plan_of(PLAN)
-    assert exposed(plan, tmp_path, {"KEY": "k"}) == ()
+    assert secret_warnings(plan, tmp_path, {"KEY": "k"}) == ()
     token.chmod(0o644)
-    (warning,) = exposed(plan, tmp_path, {"KEY": "k"})
+    (warning,) = secret_warnings(plan, tmp_path, {"KEY": "k"})
     assert (warning.severity, warning.fix) == (Severity.WARNING, "chmod o-rwx token")
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_all_may_read_is_warned_of(plan_of: PlanOf, tmp_path: Path) 
 def test_an_empty_secret_is_warned_of_once(plan_of: PlanOf, tmp_path: Path, content: str) -> None:
     (tmp_path / "token").write_text(content)
     (tmp_path / "token").chmod(0o600)
-    warnings = exposed(plan_of(PLAN), tmp_path, {"KEY": "", "GONE": "x"})
+    warnings = secret_warnings(plan_of(PLAN), tmp_path, {"KEY": "", "GONE": "x"})
     assert [(each.severity, each.summary, each.detail) for each in warnings] == [
         (
             Severity.WARNING,
@@ -89,7 +89,7 @@ def test_an_empty_secret_is_warned_of_once(plan_of: PlanOf, tmp_path: Path, cont
 
 
 def reveal_one(reference: str, folder: Path) -> str:
-    return reveal([reference], {"PATH": "/usr/bin:/bin"}, folder)[reference].reveal()
+    return resolve_references([reference], {"PATH": "/usr/bin:/bin"}, folder)[reference].reveal()
 
 
 def test_a_command_runs_in_the_folder_of_the_plan_file_without_a_shell(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_command_that_fails_is_told_without_what_it_said(command: str, told: s
 
 def test_a_command_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reveal_one("${cmd:sh -c 'sleep 60 & echo of-an-agent'}", tmp_path) == "of-an-agent"
-    monkeypatch.setattr(command, "PATIENCE", 0.2)
+    monkeypatch.setattr(references, "PATIENCE", 0.2)
     with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
         reveal_one("${cmd:sleep 60}", tmp_path)
     with pytest.raises(Problem, match=r"took longer than 0\.2 s"):
@@ -139,7 +139,7 @@ def test_a_command_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_each_reference_is_there_by_itself_to_be_looked_for(tmp_path: Path) -> None:
-    found = reveal(["Bearer ${env:TOKEN}"], {"TOKEN": "tok-1234"}, tmp_path)
+    found = resolve_references(["Bearer ${env:TOKEN}"], {"TOKEN": "tok-1234"}, tmp_path)
     assert {name: each.reveal() for name, each in found.items()} == {
         "Bearer ${env:TOKEN}": "Bearer tok-1234",
         "${env:TOKEN}": "tok-1234",

@@ -12,12 +12,11 @@ from pathlib import Path
 import docker
 import pytest
 
-from gpuplan.resources.snapshot.raw import mapping
 from gpuplan.transport import registry
 from gpuplan.transport.docker_client import client
 from gpuplan.transport.registry import ask_registries
 from gpuplan.transport.session import Session
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, mapping
 
 ABOUT = {"ApiVersion": "1.41", "MinAPIVersion": "1.12", "Version": "20.10.24"}
 DIGEST = "sha256:" + "ab" * 32

@@ -114,19 +114,19 @@ def _restore_plan(here: Host, plan: str, kinds: Sequence[str], approval: Approva
     import os
 
     from gpuplan.cli.change_sets import apply_change_set
-    from gpuplan.core.restore import follow, restoring
+    from gpuplan.core.restore import follower_warnings, plan_restore
     from gpuplan.output.page import paragraph
     from gpuplan.types.inventory import Inventory
 
     console.show([paragraph(f"Plan {plan}, as last applied:")])
     try:
-        restore = restoring(here, plan, kinds, os.environ)
+        restore = plan_restore(here, plan, kinds, os.environ)
         inventory = Inventory((restore.host,))
         code = apply_change_set(restore.change_set, inventory, approval, console, partial=bool(kinds))
     except Problem as problem:
         console.report(problem.diagnostics)
         return int(problem.exit_code)
-    console.report(follow(restore))
+    console.report(follower_warnings(restore))
     return code
 
 

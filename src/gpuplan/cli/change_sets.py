@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from gpuplan.cli.inputs import base_dir
 from gpuplan.cli.interrupt import InterruptWatch, exit_on_interrupt
-from gpuplan.types.change import Unreadable
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import ChangeSet, NodeChanges, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
     from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import Inputs
-    from gpuplan.types.finding import NodeFindings
     from gpuplan.types.inventory import Inventory
     from gpuplan.types.outcome import NodeOutcome
+    from gpuplan.types.report import NodeFindings
 
 CANCELLED = Diagnostic("Cancelled", "Nothing was changed, because the answer was not “yes”.")
 QUESTION = {False: "Apply these changes?", True: "Destroy the resources listed above?"}
@@ -113,12 +112,13 @@ def apply_change_set(
 
     Nodes that are unreadable, have errors or are refused by a guard are skipped, which the exit code shows.
     """
-    from gpuplan.core.exitcode import faults, of_plan
     from gpuplan.core.plan.guards import node_refusals
+    from gpuplan.core.run import plan_exit_code
+    from gpuplan.types.diagnostic import errors_in
 
     show_change_set(change_set, console, partial, verbose=approval.verbose)
-    codes = {of_plan(change_set, detailed=False)}
-    readable = [node for node in change_set.nodes if not _is_unreadable(node) and not faults(node.diagnostics)]
+    codes = {plan_exit_code(change_set, detailed=False)}
+    readable = [node for node in change_set.nodes if not _is_unreadable(node) and not errors_in(node.diagnostics)]
     refusals = {node.node: node_refusals(node, approval.allow) for node in readable}
     console.report([refusal for node_refusals in refusals.values() for refusal in node_refusals])
     if any(refusals.values()):
@@ -141,8 +141,7 @@ def all_diagnostics(nodes: Iterable[NodeChanges | NodeFindings]) -> list[Diagnos
 
 def _apply(ready: ChangeSet, inventory: Inventory, approval: Approval, console: Console, codes: set[Exit]) -> int:
     """Runs even without changes: each node's record then notes that it agrees with this plan file."""
-    from gpuplan.core.exitcode import of_outcomes
-    from gpuplan.core.run import apply
+    from gpuplan.core.run import apply, apply_exit_code
     from gpuplan.output.outcomes import render_outcomes
     from gpuplan.output.page import BLANK
 
@@ -161,7 +160,7 @@ def _apply(ready: ChangeSet, inventory: Inventory, approval: Approval, console: 
         console.show([*[BLANK] * brief, *render_outcomes(outcomes, brief=brief)])
     console.report([diagnostic for node in outcomes for step in node.steps for diagnostic in step.diagnostics])
     console.report([diagnostic for node in outcomes for diagnostic in node.diagnostics])
-    code = watch.code or _worst({*codes, of_outcomes(outcomes)})
+    code = watch.code or _worst({*codes, apply_exit_code(outcomes)})
     _print_outcomes(ready, outcomes, code, console)
     return code
 

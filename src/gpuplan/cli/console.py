@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from gpuplan.secrets.quoting import source_line, without_secrets
+from gpuplan.secrets.redact import redact_quoted_secrets, source_line
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.event import Event, Listener, silent
+from gpuplan.types.outcome import Event, Listener, silent
 from gpuplan.types.value import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ class Console:
 
     def report(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Print diagnostics to standard error; with --json they become part of the document."""
-        new = [diagnostic for diagnostic in map(without_secrets, diagnostics) if diagnostic not in self._diagnostics]
+        new = [
+            diagnostic for diagnostic in map(redact_quoted_secrets, diagnostics) if diagnostic not in self._diagnostics
+        ]
         self._diagnostics.update(dict.fromkeys(new))
         if new and not self.as_json:
             from gpuplan.output.diagnostics import MAX_SHOWN, group_by_problem, render_diagnostics

@@ -13,7 +13,7 @@ from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
 if TYPE_CHECKING:
     from gpuplan.cli.console import Console
-    from gpuplan.core.plan.observe import Answer
+    from gpuplan.core.plan.observe import NodeAnswer
     from gpuplan.discover.entries import Discovery
     from gpuplan.types.inventory import Host
     from gpuplan.types.value import JsonObject
@@ -92,7 +92,7 @@ def _document(discovery: Discovery, plan: JsonObject, text: str, unread: Sequenc
     return {**head, "plan": plan, "text": text, "left_out": left_out, "unread": list(unread)}
 
 
-def _read_nodes(hosts: Sequence[Host], name: str, console: Console) -> Sequence[Answer]:
+def _read_nodes(hosts: Sequence[Host], name: str, console: Console) -> Sequence[NodeAnswer]:
     from gpuplan.cli.interrupt import exit_on_interrupt
     from gpuplan.core.plan.observe import observe
     from gpuplan.transport.session import Question

@@ -28,8 +28,7 @@ def drift_check(
     from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.interrupt import exit_on_interrupt
-    from gpuplan.core.exitcode import of_report
-    from gpuplan.core.run import drift
+    from gpuplan.core.run import drift, drift_exit_code
     from gpuplan.output.drift import render_drift_report
     from gpuplan.output.json import drift_document
 
@@ -41,6 +40,6 @@ def drift_check(
         report = drift(inputs.plan, inputs.inventory, environ=os.environ, base_dir=inputs.base_dir, listen=listen)
     console.show(render_drift_report(report, verbose))
     console.report([*report.diagnostics, *all_diagnostics(report.nodes)])
-    code = of_report(report)
+    code = drift_exit_code(report)
     console.print_document(drift_document(report), code)
     return code

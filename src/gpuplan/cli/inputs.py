@@ -168,9 +168,9 @@ def check_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
 
 def _check_together(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
     from gpuplan.planfile.checks import check_nodes
-    from gpuplan.secrets.references import exposed
+    from gpuplan.secrets.references import secret_warnings
 
-    return (*inventory.warnings, *exposed(plan, base_dir(plan.path), os.environ), *check_nodes(plan, inventory))
+    return (*inventory.warnings, *secret_warnings(plan, base_dir(plan.path), os.environ), *check_nodes(plan, inventory))
 
 
 def _parse_variable(text: str) -> tuple[str, str]:

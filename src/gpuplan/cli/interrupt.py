@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from gpuplan.output.text import visible
-from gpuplan.types.event import Event, Listener, StepEnded, StepStarted
-from gpuplan.types.outcome import Status
+from gpuplan.types.outcome import Event, Listener, Status, StepEnded, StepStarted
 
 INTERRUPTED, HUNG_UP, TERMINATED = 130, 129, 143
 """Exit codes: 128 + SIGINT, SIGHUP or SIGTERM, as shells define them."""

@@ -45,8 +45,8 @@ def plan(
     from gpuplan.cli.change_sets import make_change_set, show_change_set
     from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import check_kinds, read_inputs
-    from gpuplan.core.exitcode import of_plan
     from gpuplan.core.plan.guards import refusals
+    from gpuplan.core.run import plan_exit_code
     from gpuplan.output.json import change_set_document
     from gpuplan.output.page import paragraph
 
@@ -56,7 +56,7 @@ def plan(
     kinds = check_kinds(only)
     inputs = read_inputs(plan, inventory, var, var_file)
     change_set = make_change_set(inputs, console, target, kinds, force_replace=replace)
-    code = of_plan(change_set, detailed_exitcode)
+    code = plan_exit_code(change_set, detailed_exitcode)
     show_change_set(change_set, console, partial=bool(target or kinds), verbose=verbose)
     refused = refusals(change_set, ())
     console.report(refused)

@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from gpuplan.types.changeset import FORMAT, KIND, ChangeSet
+from gpuplan.types.change import FORMAT, KIND, ChangeSet
 from gpuplan.types.diagnostic import Diagnostic, Exit, Location, Problem
 from gpuplan.types.value import Json, JsonObject
 
@@ -36,7 +36,7 @@ def read_change_set(path: str) -> tuple[ChangeSet, str]:
     Raises:
         Problem: the file cannot be read, is no change set, was edited or damaged, or has another format.
     """
-    from gpuplan.core.plan.saved import restore
+    from gpuplan.core.plan.saved import read_change_set as restore
 
     document = _document(path)
     if not isinstance(document, dict) or document.get("kind") != KIND:

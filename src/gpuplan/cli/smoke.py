@@ -66,7 +66,7 @@ def smoke(
     from gpuplan.cli.console import Console
     from gpuplan.cli.inputs import read_inputs
     from gpuplan.cli.interrupt import exit_on_interrupt
-    from gpuplan.core.smoke import Choice, exit_of
+    from gpuplan.core.smoke import SmokeSelection, smoke_exit_code
     from gpuplan.core.smoke import smoke as run_smoke
     from gpuplan.output.json import smoke_document
     from gpuplan.output.smoke import render_smoke
@@ -77,7 +77,7 @@ def smoke(
     console = Console(as_json)
     inputs = read_inputs(plan, inventory, var, var_file)
     console.report(inputs.warnings)
-    choice = Choice(
+    choice = SmokeSelection(
         tuple(target or ()),
         tuple(model or ()),
         everything,
@@ -90,7 +90,7 @@ def smoke(
     console.show(render_smoke(nodes))
     console.report([diagnostic for node in nodes for diagnostic in node.unread])
     console.report([diagnostic for node in nodes for proof in node.proofs for diagnostic in proof.diagnostics])
-    code = exit_of(nodes)
+    code = smoke_exit_code(nodes)
     console.print_document(smoke_document(inputs.plan.name, nodes), code)
     return code
 

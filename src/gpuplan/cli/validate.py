@@ -49,12 +49,12 @@ def schema() -> Exit:
 
 
 def _validate_for_nodes(inputs: Inputs, console: Console) -> str:
-    from gpuplan.core.plan.desired import desire
+    from gpuplan.core.plan.desired import desired_state
     from gpuplan.output.text import count
     from gpuplan.planfile.sources import silenced_count
 
     console.report(inputs.warnings)
-    nodes = desire(inputs.plan, inputs.inventory.hosts).values()
+    nodes = desired_state(inputs.plan, inputs.inventory.hosts).values()
     console.report([warning for node in nodes for warning in node.warnings])
     resources = count(sum(len(node.desired) for node in nodes), "resource")
     hosts = count(len(inputs.inventory.hosts), "node")

@@ -4,26 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from gpuplan.core.apply.records import lost_record, read_record
+from gpuplan.core.apply.record import missing_record_warning, read_record
 from gpuplan.core.plan.compare import compare, dependants, roots
 from gpuplan.core.plan.desired import as_recorded
-from gpuplan.core.plan.rebooted import restarted
+from gpuplan.core.plan.observe import boot_id
 from gpuplan.planfile.schema import IgnoredDrift
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Origin, Unmanaged, Unreadable
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import Change, NodeChanges, Origin, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
-from gpuplan.types.finding import Drift, NodeFindings
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired
+from gpuplan.types.report import Drift, NodeFindings
+from gpuplan.types.resource import Desired, Record
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import Secret
 
+# Whether a node was started again since the last apply: slices do not outlive that, and one cause is told for all.
 
-def findings(
+ROUNDING = timedelta(seconds=2)
+"""Both times are in whole seconds."""
+
+
+def restart_time(snapshot: Snapshot, record: Record) -> str:
+    """When the node was started, in UTC, where that was after the last apply; else empty.
+
+    The boot id decides. A record that holds none is compared by the clock.
+    """
+    started = _started(snapshot)
+    if started is None or record.empty:
+        return ""
+    if record.boot:
+        again = boot_id(snapshot) not in ("", record.boot)
+    else:
+        applied = _moment(record.when)
+        again = applied is not None and started > applied + ROUNDING
+    return started.strftime("%Y-%m-%dT%H:%M:%SZ") if again else ""
+
+
+def _started(snapshot: Snapshot) -> datetime | None:
+    host = snapshot.probe("host").value
+    uptime = host.get("uptime_seconds") if isinstance(host, Mapping) else None
+    asked = _moment(snapshot.asked_at)
+    return asked - timedelta(seconds=uptime) if asked and isinstance(uptime, int | float) else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def check_drift(
     desired: Sequence[Desired],
     snapshot: Snapshot,
     plan: str,
@@ -43,11 +76,11 @@ def findings(
     except Problem as problem:
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=tuple(Unreadable(nowhere, one) for one in problem.diagnostics))
-    if lost := lost_record(snapshot, record):
+    if lost := missing_record_warning(snapshot, record):
         nowhere = Address(snapshot.node, "node", "record")
         return NodeFindings(snapshot.node, unknown=(Unreadable(nowhere, lost),))
     found = compare(as_recorded(record), snapshot, plan, secrets)
-    started = restarted(snapshot, record)
+    started = restart_time(snapshot, record)
     rotated = [each for each in found.changes if each.origin is Origin.PENDING and each.address in record.resources]
     waiting = {address for each in rotated for address in (each.address, *dependants(found.changes, each))}
     changes = tuple(_since(change, started) for change in found.changes if change.address not in waiting)

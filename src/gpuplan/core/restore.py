@@ -7,32 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuplan.core.apply.journal import now
-from gpuplan.core.apply.records import read_record
-from gpuplan.core.plan.compare import compare, unread
+from gpuplan.core.apply.record import now, read_record
+from gpuplan.core.plan.compare import compare, unreadable_node
 from gpuplan.core.plan.desired import as_recorded, secret_references
-from gpuplan.core.plan.observe import ask
+from gpuplan.core.plan.observe import ask_node
 from gpuplan.core.plan.targets import Scope
 from gpuplan.resources.kinds import with_companions
-from gpuplan.secrets.references import reveal
+from gpuplan.secrets.references import resolve_references
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question
 from gpuplan.types.address import Address
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.event import Listener, silent
 from gpuplan.types.inventory import Host
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired
+from gpuplan.types.outcome import Listener, silent
+from gpuplan.types.resource import Desired, Record
 
-HERE = Path("/var/lib/gpuplan/plans")
+RECORDS_FOLDER = Path("/var/lib/gpuplan/plans")
 """Where the records are kept; sources and files of secrets are elsewhere, beside the plan file."""
 WITHOUT_ENGINE = ("gpu",)
 """The kinds that can be restored while there is no Docker engine yet."""
 
 
 @dataclass(frozen=True)
-class Restoring:
+class RestorePlan:
     """One plan's part of the work: what differs from its record, and the host under the name that the record has."""
 
     change_set: ChangeSet
@@ -55,9 +53,9 @@ def recorded_plans(host: Host) -> tuple[str, ...]:
     return tuple(str(name) for name in found) if isinstance(found, list) else ()
 
 
-def restoring(
+def plan_restore(
     host: Host, plan: str, kinds: Sequence[str], environ: Mapping[str, str], listen: Listener = silent
-) -> Restoring:
+) -> RestorePlan:
     """What has to be done so that the node is again as this plan was last applied to it.
 
     While the node boots its engine must not be asked: its socket takes connections before it runs, and it waits for
@@ -70,25 +68,25 @@ def restoring(
     spared = frozenset({"docker", "triton", "repository"} if set(kinds) <= {*WITHOUT_ENGINE} and kinds else ())
     host = replace(host, name=_name_of(record) or host.name, skipped_probes=spared)
     desired = as_recorded(record)
-    secrets = reveal(
-        secret_references(each for each in desired if not kinds or each.address.kind in kinds), environ, HERE
+    secrets = resolve_references(
+        secret_references(each for each in desired if not kinds or each.address.kind in kinds), environ, RECORDS_FOLDER
     )
-    answer = ask(host, Question(plan), listen)
+    answer = ask_node(host, Question(plan), listen)
     node = (
-        unread(host.name, answer.problems, desired)
+        unreadable_node(host.name, answer.problems, desired)
         if answer.snapshot is None
         else compare(desired, answer.snapshot, plan, secrets)
     )
     part = Scope(kinds=with_companions(kinds)).of(node)
     change_set = ChangeSet(
         plan=plan,
-        plan_file=str(HERE / plan / "record.json"),
+        plan_file=str(RECORDS_FOLDER / plan / "record.json"),
         run=random.token_hex(6),
         created=now(),
         nodes=(part,),
         only=with_companions(kinds),
     )
-    return Restoring(change_set, host, _followers(part, desired, kinds))
+    return RestorePlan(change_set, host, _followers(part, desired, kinds))
 
 
 def _record(host: Host, plan: str) -> Record:
@@ -117,7 +115,7 @@ def _meet(need: Address, gone: Address) -> bool:
     return need.covers(gone) or gone.covers(need)
 
 
-def follow(restored: Restoring) -> tuple[Diagnostic, ...]:
+def follower_warnings(restored: RestorePlan) -> tuple[Diagnostic, ...]:
     """Word that something else has to follow, where it has to."""
     if not restored.followers:
         return ()

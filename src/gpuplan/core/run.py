@@ -11,24 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpuplan.core.apply.apply import Run, apply_node
-from gpuplan.core.apply.journal import now
-from gpuplan.core.drift import findings
-from gpuplan.core.plan.compare import compare, unread
-from gpuplan.core.plan.desired import DesiredState, asked_images, desire, secret_references
+from gpuplan.core.apply.record import now
+from gpuplan.core.drift import check_drift
+from gpuplan.core.plan.compare import compare, unreadable_node
+from gpuplan.core.plan.desired import DesiredState, desired_state, registry_images, secret_references
 from gpuplan.core.plan.guards import refusals
-from gpuplan.core.plan.observe import Answer, at_once, observe
-from gpuplan.core.plan.same_machine import told_apart
+from gpuplan.core.plan.observe import NodeAnswer, for_each_host, observe, refuse_duplicate_machines
 from gpuplan.core.plan.targets import EVERYTHING, Scope
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.kinds import with_companions
-from gpuplan.secrets.references import find, reveal, reveal_some
+from gpuplan.secrets.references import find_references, resolve_available, resolve_references
 from gpuplan.transport.session import Question
-from gpuplan.types.changeset import ChangeSet, NodeChanges
-from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.event import Listener, silent
-from gpuplan.types.finding import NodeFindings, Report
+from gpuplan.types.change import ChangeSet, NodeChanges
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, errors_in
 from gpuplan.types.inventory import Host, Inventory
-from gpuplan.types.outcome import NodeOutcome
+from gpuplan.types.outcome import Listener, NodeOutcome, silent
+from gpuplan.types.report import NodeFindings, Report
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import Secret
 
@@ -52,9 +50,13 @@ def plan(
     """
     hosts = tuple(host for host in inventory.hosts if scope.has_node(host.name))
     scope = replace(scope, kinds=with_companions(scope.kinds))
-    wishes: Mapping[str, DesiredState] = {} if destroy else desire(plan_file, hosts)
-    revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
-    answers = told_apart(observe(hosts, Question(plan_file.name, images=asked_images(wishes)), listen))
+    wishes: Mapping[str, DesiredState] = {} if destroy else desired_state(plan_file, hosts)
+    revealed = resolve_references(
+        secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find_references(plan_file))
+    )
+    answers = refuse_duplicate_machines(
+        observe(hosts, Question(plan_file.name, images=registry_images(wishes)), listen)
+    )
     nodes = tuple(
         _node(answer, wishes.get(answer.host.name, DesiredState()), plan_file.name, revealed, scope.replace)
         for answer in answers
@@ -92,9 +94,9 @@ def apply(
     hosts = _hosts_of(change_set, inventory)
     parts = {node.node: node for node in change_set.nodes}
     desired = [each for node in change_set.nodes for each in node.desired]
-    revealed = reveal(secret_references(_within(desired, change_set.only)), environ, base_dir)
+    revealed = resolve_references(secret_references(_within(desired, change_set.only)), environ, base_dir)
     run = Run(change_set, base_dir, revealed, tuple(allow), who, listen, threading.Event())
-    return at_once(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
+    return for_each_host(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
 
 
 def drift(
@@ -113,28 +115,32 @@ def drift(
         Problem: the plan file itself is at fault.
     """
     started = time.monotonic()
-    wishes = desire(plan_file, inventory.hosts)
-    revealed, missing = reveal_some(secret_references(_all(wishes)), environ, base_dir, dict(find(plan_file)))
-    question = Question(plan_file.name, images=asked_images(wishes))
-    answers = told_apart(observe(inventory.hosts, question, listen))
+    wishes = desired_state(plan_file, inventory.hosts)
+    revealed, missing = resolve_available(
+        secret_references(_all(wishes)), environ, base_dir, dict(find_references(plan_file))
+    )
+    question = Question(plan_file.name, images=registry_images(wishes))
+    answers = refuse_duplicate_machines(observe(inventory.hosts, question, listen))
 
     today = datetime.now(UTC).date()
 
-    def check(answer: Answer) -> NodeFindings:
+    def check(answer: NodeAnswer) -> NodeFindings:
         desired = wishes[answer.host.name].desired
         if answer.snapshot is None:
-            return NodeFindings(answer.host.name, unknown=unread(answer.host.name, answer.problems, desired).unknown)
-        return findings(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore, today)
+            return NodeFindings(
+                answer.host.name, unknown=unreadable_node(answer.host.name, answer.problems, desired).unknown
+            )
+        return check_drift(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore, today)
 
     nodes = tuple(check(answer) for answer in answers)
     return Report(plan_file.name, now(), time.monotonic() - started, nodes, missing)
 
 
 def _node(
-    answer: Answer, wish: DesiredState, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]
+    answer: NodeAnswer, wish: DesiredState, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]
 ) -> NodeChanges:
     if answer.snapshot is None:
-        return unread(answer.host.name, answer.problems, wish.desired)
+        return unreadable_node(answer.host.name, answer.problems, wish.desired)
     node = compare(wish.desired, answer.snapshot, plan, revealed, anew)
     return replace(node, diagnostics=(*wish.warnings, *node.diagnostics))
 
@@ -163,3 +169,36 @@ def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:
             )
         )
     return tuple(known[node.node] for node in change_set.nodes)
+
+
+# Exit codes: what a script learns from a run, the same for every command (docs/commands.md).
+
+
+def plan_exit_code(change_set: ChangeSet, detailed: bool) -> Exit:
+    """1 where the plan is impossible somewhere, 4 where a node was not read, 2 for changes when asked for."""
+    if any(errors_in(node.diagnostics) for node in change_set.nodes):
+        return Exit.ERROR
+    if any(node.unknown for node in change_set.nodes):
+        return Exit.UNREAD
+    return Exit.CHANGES if detailed and not change_set.empty else Exit.DONE
+
+
+def apply_exit_code(outcomes: Sequence[NodeOutcome]) -> Exit:
+    """The worst node's code: an error before stale, busy, refused and unread."""
+    codes = {Exit(outcome.exit_code) for outcome in outcomes}
+    order = (Exit.ERROR, Exit.STALE, Exit.BUSY, Exit.REFUSED, Exit.UNREAD)
+    return next((code for code in order if code in codes), Exit.DONE)
+
+
+def drift_exit_code(report: Report) -> Exit:
+    """The first that holds of 1 error, 4 unread, 5 busy, 2 drift, 3 pending; else 0."""
+    nodes = report.nodes
+    if errors_in(report.diagnostics) or any(errors_in(node.diagnostics) for node in nodes):
+        return Exit.ERROR
+    if any(node.unknown for node in nodes):
+        return Exit.UNREAD
+    if any(node.busy for node in nodes):
+        return Exit.BUSY
+    if any(node.drift or node.unmanaged for node in nodes):
+        return Exit.CHANGES
+    return Exit.PENDING if any(node.pending for node in nodes) else Exit.DONE

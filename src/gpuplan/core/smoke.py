@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.internal_error import internal_error
-from gpuplan.core.plan.desired import desire
-from gpuplan.core.plan.observe import at_once
+from gpuplan.core.plan.desired import desired_state
+from gpuplan.core.plan.observe import for_each_host
 from gpuplan.core.plan.targets import Scope
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.model.smoke.run import ONCE, RequestLoad
@@ -20,16 +19,16 @@ from gpuplan.resources.model.smoke.spec import SharedMemoryKind, SmokeProtocol, 
 from gpuplan.resources.typed import decode
 from gpuplan.transport.connect import connect
 from gpuplan.types.address import Address
-from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
-from gpuplan.types.event import Asked as Heard
-from gpuplan.types.event import Asking, Listener, silent
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, internal_error
 from gpuplan.types.inventory import Host, Inventory
+from gpuplan.types.outcome import Asked as Heard
+from gpuplan.types.outcome import Asking, Listener, silent
+from gpuplan.types.report import NodeSmokeResults
 from gpuplan.types.resource import Desired
-from gpuplan.types.smoke import NodeSmokeResults
 
 
 @dataclass(frozen=True)
-class Choice:
+class SmokeSelection:
     """Which models are asked, and how; what is empty is as the plan file says."""
 
     targets: tuple[str, ...] = ()
@@ -57,7 +56,7 @@ class Choice:
 
 
 def smoke(
-    plan_file: PlanFile, inventory: Inventory, choice: Choice, *, base_dir: Path, listen: Listener = silent
+    plan_file: PlanFile, inventory: Inventory, choice: SmokeSelection, *, base_dir: Path, listen: Listener = silent
 ) -> tuple[NodeSmokeResults, ...]:
     """Ask all chosen models, all nodes at once and the models of one node one after the other.
 
@@ -68,7 +67,7 @@ def smoke(
         raise Problem([_not_known(name, plan_file) for name in unknown], Exit.USAGE)
     scope = Scope(choice.targets)
     hosts = [host for host in inventory.hosts if scope.has_node(host.name)]
-    wishes = desire(plan_file, hosts)
+    wishes = desired_state(plan_file, hosts)
     chosen: dict[str, Mapping[Address, tuple[Desired, SmokeSpec]]] = {}
     for host in hosts:
         models = [
@@ -81,10 +80,10 @@ def smoke(
         raise Problem(_nothing(choice), Exit.USAGE)
     asked_hosts = [host for host in hosts if host.name in chosen]
     ask = partial(_node, plan=plan_file.name, base=base_dir, load=choice.load, listen=listen)
-    return at_once(asked_hosts, lambda host: ask(host, chosen[host.name]))
+    return for_each_host(asked_hosts, lambda host: ask(host, chosen[host.name]))
 
 
-def exit_of(nodes: Sequence[NodeSmokeResults]) -> Exit:
+def smoke_exit_code(nodes: Sequence[NodeSmokeResults]) -> Exit:
     """1 where a model did not answer as it should, 4 where a node or a server could not be read, else 0."""
     if any(proof.diagnostics for node in nodes for proof in node.proofs):
         return Exit.ERROR
@@ -124,7 +123,7 @@ def _not_known(name: str, plan: PlanFile) -> Diagnostic:
     return Diagnostic("A model is not known", detail, f"The models are: {there}.")
 
 
-def _nothing(choice: Choice) -> Diagnostic:
+def _nothing(choice: SmokeSelection) -> Diagnostic:
     if choice.targets or choice.models:
         detail = "No model on these nodes is meant by --target and --model, or it has no smoke section."
         return Diagnostic("There is no model to ask", detail, "An address is node/model/CONTAINER/MODEL.")

@@ -10,14 +10,13 @@ from pathlib import Path
 import yaml
 
 from gpuplan.core.plan.compare import compare
-from gpuplan.core.plan.desired import desire
+from gpuplan.core.plan.desired import desired_state
 from gpuplan.discover.entries import DiscoveredNode, Discovery, Entry, PlanSection, merge_entries, section_keys
 from gpuplan.discover.nodes import add_containers, add_gpus, without_models
 from gpuplan.planfile.load import load_plan
 from gpuplan.resources.container.read import read
 from gpuplan.resources.snapshot.devices import environment
-from gpuplan.types.change import Change
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import Change, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.types.inventory import Host
 from gpuplan.types.snapshot import Snapshot
@@ -62,7 +61,7 @@ class RoundTrip:
             path.touch(0o600)
             path.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
             plan = load_plan(str(path), environ={})
-            wish = desire(plan, [self.host])[self.host.name]
+            wish = desired_state(plan, [self.host])[self.host.name]
         return compare(wish.desired, self.node.snapshot, self.plan, self.secrets)
 
 

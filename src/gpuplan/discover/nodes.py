@@ -17,10 +17,10 @@ from gpuplan.resources.gpu.describe import describe as describe_gpu
 from gpuplan.resources.gpu.read import read as read_gpus
 from gpuplan.resources.model.read import ModelServer
 from gpuplan.resources.model.read import read as read_models
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts
-from gpuplan.secrets.private import exposed, is_private
+from gpuplan.resources.snapshot.containers import EngineContainer
+from gpuplan.secrets.detect import exposed_secret, looks_secret
 from gpuplan.types.snapshot import ProbeError
+from gpuplan.types.value import texts
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,62}\Z")
 """A container name that a plan file accepts."""
@@ -50,8 +50,8 @@ def add_containers(node: DiscoveredNode, devices: Mapping[str, str]) -> None:
         if why := _reason_to_leave_out(live, observed):
             node.leave_out(f"container {live.name}", why)
             continue
-        described = describe_container(live, observed, devices, is_private)
-        if what := exposed(described.section):
+        described = describe_container(live, observed, devices, looks_secret)
+        if what := exposed_secret(described.section):
             node.leave_out(
                 f"container {live.name}", f"{what} looks like a secret, which a plan file allows only under env"
             )
@@ -87,7 +87,7 @@ def _serving(node: DiscoveredNode, entry: Entry, server: ModelServer, words: Seq
     return without_models(node, entry)
 
 
-def _reason_to_leave_out(live: Live, observed: ObservedContainers) -> str:
+def _reason_to_leave_out(live: EngineContainer, observed: ObservedContainers) -> str:
     if live.plan or is_leftover(live):
         return f"managed by the plan file {live.plan or '?'}"
     if not NAME.match(live.name):

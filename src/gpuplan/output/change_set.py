@@ -10,8 +10,7 @@ from gpuplan.output.page import BLANK, Block, FieldRow, Fields, Page, paragraph
 from gpuplan.output.summary import plan_summary
 from gpuplan.output.text import count, count_errors, few, visible, within
 from gpuplan.output.value import format_change, format_one
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Unmanaged, Unreadable
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import Action, Change, ChangeSet, FieldChange, NodeChanges, Origin, Unmanaged, Unreadable
 
 COLOURS = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.REPLACE: "magenta", Action.DELETE: "red"}
 

@@ -12,7 +12,7 @@ from gpuplan.output.summary import report_summary
 from gpuplan.output.text import count, count_errors, duration, visible, within
 from gpuplan.output.value import format_change
 from gpuplan.types.change import Action, FieldChange
-from gpuplan.types.finding import Drift, NodeFindings, Report
+from gpuplan.types.report import Drift, NodeFindings, Report
 
 LABELS = {
     Action.CREATE: ("is missing", "✗", "red"),

@@ -10,14 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 
 from gpuplan.output.text import latency_statistics, throughput
-from gpuplan.types import changeset
+from gpuplan.types import change
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, FieldChange, Step, Unmanaged, Unreadable
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import Change, ChangeSet, FieldChange, NodeChanges, Step, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.finding import NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, StepOutcome
-from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
+from gpuplan.types.report import NodeFindings, NodeSmokeResults, Report, SmokeResult
 from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_object, to_json
 
 FORMAT = 1
@@ -96,8 +94,8 @@ def _optional(address: Address | None) -> str | None:
 def change_set_document(change_set: ChangeSet) -> JsonObject:
     """The JSON of a change set. It holds no secret: specs and steps hold only references."""
     return {
-        "kind": changeset.KIND,
-        "format": changeset.FORMAT,
+        "kind": change.KIND,
+        "format": change.FORMAT,
         "plan": change_set.plan,
         "plan_file": change_set.plan_file,
         "run": change_set.run,

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
 from gpuplan.output.text import visible
-from gpuplan.types.value import PRIVATE
+from gpuplan.types.value import SENSITIVE
 
 MIN_WIDTH = 20
 """Columns that text gets even if the terminal has fewer."""
@@ -160,7 +160,7 @@ def cut_around(line: str, column: int, width: int) -> tuple[str, int | None]:
 
     A column inside a redacted value is not marked.
     """
-    end = len(line) - len(PRIVATE) if line.endswith(PRIVATE) else len(line)
+    end = len(line) - len(SENSITIVE) if line.endswith(SENSITIVE) else len(line)
     marks = 1 <= column <= end + 1
     index = min(max(column - 1, 0), end)
     start = max(0, index - width)

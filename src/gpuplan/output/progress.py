@@ -16,8 +16,7 @@ from rich.text import Text
 from gpuplan.output.outcomes import step_line
 from gpuplan.output.page import draw, paragraph
 from gpuplan.output.text import bar, describe_amount, duration, percent, visible
-from gpuplan.types.event import Amount, Asked, Asking, Event, StepEnded, StepProgress, StepStarted
-from gpuplan.types.outcome import Status
+from gpuplan.types.outcome import Amount, Asked, Asking, Event, Status, StepEnded, StepProgress, StepStarted
 
 MIN_INTERVAL_SECONDS = 10.0
 """Minimum time between two plain lines of progress within a step."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gpuplan.output.page import BLANK, Block, Page, paragraph
 from gpuplan.output.text import count, latency_statistics, throughput, visible, within
-from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
+from gpuplan.types.report import NodeSmokeResults, SmokeResult
 
 SHOWN = ("p50", "p90", "p95", "p99", "max")
 COLUMN = 7

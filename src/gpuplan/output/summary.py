@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from gpuplan.output.page import Page, paragraph
 from gpuplan.output.text import count, count_errors, few
-from gpuplan.types.change import Action, Unreadable
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.change import Action, ChangeSet, NodeChanges, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.finding import Report
 from gpuplan.types.outcome import NodeOutcome, Status
+from gpuplan.types.report import Report
 
 
 def plan_summary(changes: ChangeSet, partial: bool = False) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.event import Amount
-from gpuplan.types.smoke import SmokeResult
+from gpuplan.types.outcome import Amount
+from gpuplan.types.report import SmokeResult
 
 
 def visible(text: str) -> str:

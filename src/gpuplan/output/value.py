@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from gpuplan.output.text import visible
 from gpuplan.types.change import FieldChange
-from gpuplan.types.value import PRIVATE, Json, KnownAfterApply
+from gpuplan.types.value import SENSITIVE, Json, KnownAfterApply
 
 MAX_LENGTH = 240
 """Characters of a value that are shown; a longer one is cut to its difference, or its beginning and end."""
@@ -31,14 +31,14 @@ def format_value(value: Json | KnownAfterApply) -> str:
         bare = value == value.strip() and not _MISTAKABLE.match(value)
         return _short_digests(visible(value) if bare else _json(value))
     if isinstance(value, Mapping) and set(value) == {"secret"}:
-        return visible(f"{PRIVATE} {value['secret']}")
+        return visible(f"{SENSITIVE} {value['secret']}")
     return _short_digests(_json(value))
 
 
 def format_one(value: Json | KnownAfterApply, sensitive: bool = False) -> str:
     """One value; a long one is cut in the middle."""
     if sensitive:
-        return PRIVATE
+        return SENSITIVE
     text = format_value(value)
     if len(text) <= MAX_LENGTH:
         return text
@@ -49,7 +49,7 @@ def format_one(value: Json | KnownAfterApply, sensitive: bool = False) -> str:
 def format_change(change: FieldChange) -> tuple[str, str]:
     """Before and after; of long values only the part that differs."""
     if change.sensitive:
-        return PRIVATE, f"{PRIVATE} changed"
+        return SENSITIVE, f"{SENSITIVE} changed"
     before, after = format_value(change.before), format_value(change.after)
     if len(before) <= MAX_LENGTH and len(after) <= MAX_LENGTH:
         return before, after

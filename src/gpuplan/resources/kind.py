@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Protocol, TypeVar
 
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison, Step
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Content, JsonObject, OnArrived
 
 if TYPE_CHECKING:
     import docker
@@ -43,7 +42,7 @@ class ApplyContext(Protocol):
         """Those of the SHA-256 digests whose content the node lacks, with the bytes that arrived of each."""
         ...
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """Bring contents to the node, which checks their SHA-256 and refuses one that differs as `corrupt`."""
         ...
 

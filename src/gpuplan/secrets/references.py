@@ -2,16 +2,111 @@
 
 from __future__ import annotations
 
+import os
 import re
+import selectors
+import shlex
 import stat
+import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.secrets.command import output
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.value import Secret
+
+# Secrets from a command of the operator's, run on this machine without a shell, bounded in time and size.
+
+PATIENCE = 60.0
+"""Seconds that a command may take, a passphrase that it asks for included."""
+_PIECE = 65536
+_LOOK = 0.05
+"""Seconds after which it is seen that the process has ended."""
+
+
+def output(command: str, base_dir: Path, environ: Mapping[str, str], longest: int) -> bytes:
+    """What the command writes to standard output, run in the plan file's folder; the rest of what it says is dropped.
+
+    Raises:
+        LookupError: with what went wrong and what to do, and never a word of what the command said.
+    """
+    argv = _words(command)
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=base_dir,
+            env=dict(environ),
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        raise LookupError(f"{_shown(command)} cannot be run: {why or 'it is no command'}.", _try(command)) from None
+    with process:
+        try:
+            said = _read(process, longest)
+            code = process.wait(timeout=PATIENCE)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            raise LookupError(f"{_shown(command)} took longer than {PATIENCE:g} s.", _try(command)) from None
+        finally:
+            process.kill()
+    if len(said) > longest:
+        detail = f"{_shown(command)} writes more than {longest >> 20} MiB."
+        raise LookupError(detail, "Name a command that writes only the secret.")
+    if code != 0:
+        raise LookupError(f"{_shown(command)} ended with exit code {code}.", _try(command))
+    if not said.strip():
+        raise LookupError(f"{_shown(command)} wrote nothing.", _try(command))
+    return said
+
+
+def _words(command: str) -> list[str]:
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        raise LookupError(f"{_shown(command)} is not understood: {error}.", "Quote it as a shell would.") from None
+    if not argv:
+        raise LookupError("A command of a secret is empty.", "Write ${cmd:PROGRAM ARGUMENTS}.")
+    return argv
+
+
+def _read(process: subprocess.Popen[bytes], longest: int) -> bytes:
+    """Until it ends, or one byte more than is allowed; raises TimeoutError.
+
+    A program that it left behind may keep the pipe open, so that nothing more is waited for once it has ended itself.
+    """
+    if process.stdout is None:
+        raise ValueError("standard output is no pipe")
+    until = time.monotonic() + PATIENCE
+    said = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(said) <= longest:
+            if time.monotonic() >= until:
+                raise TimeoutError
+            ended = process.poll() is not None
+            if not selector.select(0.0 if ended else _LOOK):
+                if ended:
+                    return bytes(said)
+                continue
+            piece = os.read(process.stdout.fileno(), _PIECE)
+            if not piece:
+                return bytes(said)
+            said += piece
+    process.kill()
+    return bytes(said)
+
+
+def _shown(command: str) -> str:
+    return f"The command {command!r}"
+
+
+def _try(command: str) -> str:
+    return f"Run it by hand to see what it says:\n    {command}"
+
 
 if TYPE_CHECKING:
     from gpuplan.planfile.schema import PlanFile
@@ -24,7 +119,7 @@ _SAID: dict[tuple[str, Path], str] = {}
 """What commands said in this process: one that asks for a passphrase is not run for the plan and the apply each."""
 
 
-def find(plan: PlanFile) -> tuple[tuple[str, Location], ...]:
+def find_references(plan: PlanFile) -> tuple[tuple[str, Location], ...]:
     """Every env value with a reference in it, as it is written, and where: the raw text is what specs keep."""
     return tuple(
         (value, plan.where("containers", name, "env", key))
@@ -41,12 +136,12 @@ def resolve(plan: PlanFile, environ: Mapping[str, str], base_dir: Path) -> Mappi
         Problem: with every variable that is not set and every file that cannot be read, each with its place.
     """
     places: dict[str, Location] = {}
-    for raw, where in find(plan):
+    for raw, where in find_references(plan):
         places.setdefault(raw, where)
-    return reveal(places, environ, base_dir, places)
+    return resolve_references(places, environ, base_dir, places)
 
 
-def reveal(
+def resolve_references(
     references: Iterable[str],
     environ: Mapping[str, str],
     base_dir: Path,
@@ -82,7 +177,7 @@ def reveal(
     return result
 
 
-def reveal_some(
+def resolve_available(
     references: Iterable[str],
     environ: Mapping[str, str],
     base_dir: Path,
@@ -93,21 +188,21 @@ def reveal_some(
     missing: dict[Diagnostic, None] = {}
     for raw in references:
         try:
-            found.update(reveal([raw], environ, base_dir, places))
+            found.update(resolve_references([raw], environ, base_dir, places))
         except Problem as problem:
             missing.update(dict.fromkeys(problem.diagnostics))
     return found, tuple(missing)
 
 
-def is_secret(text: str) -> bool:
+def is_secret_reference(text: str) -> bool:
     """True where an env value holds a reference."""
     return _REFERENCE.search(text) is not None
 
 
-def exposed(plan: PlanFile, base_dir: Path, environ: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+def secret_warnings(plan: PlanFile, base_dir: Path, environ: Mapping[str, str]) -> tuple[Diagnostic, ...]:
     """Warnings for secret files that every user of this machine may read, and for secrets that are empty."""
     found: dict[tuple[str, str], Diagnostic] = {}
-    for raw, where in find(plan):
+    for raw, where in find_references(plan):
         for kind, name in _REFERENCE.findall(raw):
             for summary, detail, fix in _doubts(kind, name, base_dir, environ):
                 found.setdefault((summary, name), Diagnostic(summary, detail, fix, where, severity=Severity.WARNING))

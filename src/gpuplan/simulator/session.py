@@ -18,11 +18,10 @@ from gpuplan.simulator.triton.protocol import TritonAnswer, as_error
 from gpuplan.simulator.world import SimulatedWorld
 from gpuplan.transport.delivery import deliver
 from gpuplan.transport.session import DEADLINES, Question
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, Refused
 from gpuplan.types.inventory import Host
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Content, Json, JsonObject, OnArrived
 
 if TYPE_CHECKING:
     import docker
@@ -67,7 +66,7 @@ class SimulatedSession:
         """One operation of docs/agent.md."""
         return self._operation(operation, arguments, None)
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """Bring contents to the node's blobs, as a real session does over one agent."""
         deliver(contents, arrived, self)
 

@@ -13,10 +13,9 @@ from gpuplan.transport.agent_process import AgentProcess
 from gpuplan.transport.delivery import deliver
 from gpuplan.transport.pipe import Pipe
 from gpuplan.transport.session import Question, Session
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.inventory import Connection, Host
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Content, JsonObject, OnArrived
 
 # A session with a node, by whatever way it is reached: an agent, an engine and forwarded ports.
 
@@ -74,7 +73,7 @@ class NodeSession:
         """See Session.agent."""
         return self._agent.call(operation, arguments)
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """See Session.send. One delivery at a time: they would only share the same line."""
         with self._sending:
             deliver(contents, arrived, self._agent, [self._extra_agent] * EXTRA_AGENTS)
@@ -136,7 +135,7 @@ class FilteredSession:
         """See Session.agent."""
         return self._session.agent(operation, **arguments)
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """See Session.send."""
         self._session.send(contents, arrived)
 

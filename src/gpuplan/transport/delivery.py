@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import ConnectionLost, Problem, Refused
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Content, JsonObject, OnArrived
 
 PIECE = 1 << 22
 """Bytes of content in one request: each waits for its answer, which over a slow link takes a while."""
@@ -38,7 +37,7 @@ _Job: TypeAlias = Sequence[Content]
 
 
 def deliver(
-    contents: Sequence[Content], arrived: Arrived, agent: BlobReceiver, further: Sequence[StartAgent] = ()
+    contents: Sequence[Content], arrived: OnArrived, agent: BlobReceiver, further: Sequence[StartAgent] = ()
 ) -> None:
     """Bring every content, over `agent` and as many further ones as are worth their start and can be had.
 
@@ -68,7 +67,7 @@ def _jobs(contents: Sequence[Content]) -> Iterator[_Job]:
 class _Delivery:
     """Jobs that are waiting, and the couriers that take one after the other."""
 
-    def __init__(self, jobs: Sequence[_Job], arrived: Arrived) -> None:
+    def __init__(self, jobs: Sequence[_Job], arrived: OnArrived) -> None:
         self._waiting: SimpleQueue[_Job] = SimpleQueue()
         for job in jobs:
             self._waiting.put(job)
@@ -114,7 +113,7 @@ class _Delivery:
 class _Courier:
     """Carries one job over one agent, until somebody has failed."""
 
-    def __init__(self, agent: BlobReceiver, arrived: Arrived, failed: threading.Event) -> None:
+    def __init__(self, agent: BlobReceiver, arrived: OnArrived, failed: threading.Event) -> None:
         self._agent = agent
         self._arrived = arrived
         self._failed = failed

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Content, JsonObject, OnArrived
 
 if TYPE_CHECKING:
     import docker
@@ -57,7 +56,7 @@ class Session(Protocol):
         """One operation of docs/agent.md."""
         ...
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """Bring contents to the node's blobs, several at a time; each goes on where it was cut off before.
 
         The node checks each SHA-256, and refuses one that differs as `corrupt`. `arrived` is called from any thread.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class Severity(enum.Enum):
@@ -86,3 +88,26 @@ class Refused(Problem):
         self.code = code
         self.text = text
         super().__init__(Diagnostic("An operation on the node failed", f"{operation}: {text}", address=node))
+
+
+def internal_error(node: str, fault: Exception, doing: str) -> Diagnostic:
+    """What is said of an exception that no part of gpuplan expected."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return Diagnostic(
+        "A fault in gpuplan",
+        f"{doing} failed in a way that nobody foresaw: {type(fault).__name__}: {fault}{place}.",
+        "Please report this, with the command and what gpuplan --version says.",
+        address=node,
+    )
+
+
+def errors_in(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The diagnostics that are errors, without the warnings."""
+    return tuple(each for each in diagnostics if each.severity is Severity.ERROR)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """“a, b and c”; “none” without words."""
+    *first, last = [*words] or ["none"]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from gpuplan.types.address import Address
 
 Json: TypeAlias = "str | int | float | bool | None | Sequence[Json] | Mapping[str, Json]"
 JsonObject: TypeAlias = Mapping[str, Json]
 
-PRIVATE = "(sensitive)"
+SENSITIVE = "(sensitive)"
 """What is shown in place of a secret."""
 
 
@@ -113,3 +115,51 @@ def as_list(value: Json) -> Sequence[Json]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"expected a list, found {type(value).__name__}")
     return value
+
+
+# Content: bytes that a node should have, known by their SHA-256, and where they are to be had.
+
+
+@dataclass(frozen=True)
+class Content:
+    """Content that is to be brought to a node; it is opened more than once where it must be sent again."""
+
+    sha256: str
+    size: int
+    open: Callable[[], AbstractContextManager[BinaryIO]]
+
+
+OnArrived: TypeAlias = Callable[[int], None]
+"""Hears of so many further bytes that are on the node, from any thread; below zero where some had to be dropped."""
+
+# Raw JSON of an engine or server, where null, absent and what has another form all stand for empty.
+
+_LARGEST = 1 << 63
+"""Engines count in signed 64-bit numbers."""
+
+
+def mapping(value: Json) -> JsonObject:
+    """The value where it is an object, else an empty one: engines write null for empty."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Json) -> Iterator[JsonObject]:
+    """The objects of a list; nothing for null."""
+    yield from (each for each in sequence(value) if isinstance(each, Mapping))
+
+
+def sequence(value: Json) -> Sequence[Json]:
+    """The value where it is a list, else an empty one."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def texts(value: Json) -> tuple[str, ...]:
+    """The items of a list as texts; nothing for null."""
+    return tuple(str(each) for each in sequence(value))
+
+
+def integer(value: Json) -> int:
+    """The value where it is a number that an engine can mean, else 0."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0
+    return int(value) if isinstance(value, int | float) and -_LARGEST <= value < _LARGEST else 0

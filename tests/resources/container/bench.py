@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.records import to_json as record_json
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.apply.record import to_json as record_json
+from gpuplan.core.plan.order import order_steps
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.spec import ContainerSpec, to_json
 from gpuplan.resources.kind import Facts
-from gpuplan.resources.snapshot.raw import mapping, mappings
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import JsonObject, KnownAfterApply, Secret, as_object
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
+from gpuplan.types.value import JsonObject, KnownAfterApply, Secret, as_object, mapping, mappings
 
 PLAN = "bench"
 KEY = "${env:KEY}"
@@ -77,7 +75,7 @@ class Bench:
         changes = self.compare(*desired, bindings=bindings).changes
         steps = {step.id: step for change in changes for step in change.steps}
         ran = []
-        for name in in_order(changes):
+        for name in order_steps(changes):
             self._remember(list(CONTAINER.apply(steps[name], self.apply_context)))
             ran.append(steps[name].title)
         self.resources = {each.address: Recorded(each.digest, each.spec, each.needs) for each in desired}

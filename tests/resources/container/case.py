@@ -15,10 +15,9 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison, FieldChange
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import PRIVATE, KnownAfterApply, Secret
+from gpuplan.types.value import SENSITIVE, KnownAfterApply, Secret
 from tests.resources.container.node import checked, snapshot
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -137,7 +136,7 @@ def _change(change: Change) -> Mapping[str, Any]:
 def _field(field: FieldChange) -> Any:
     if field.sensitive:
         assert (field.before, field.after) == (None, None)
-        return PRIVATE
+        return SENSITIVE
     return [field.before, str(field.after) if isinstance(field.after, KnownAfterApply) else field.after]
 
 

@@ -22,8 +22,7 @@ from gpuplan.resources.container.spec import from_json
 from gpuplan.types.change import Comparison
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.inventory import Host
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record
 from tests.resources.container.node import snapshot
 
 CONFIG = {"os": "linux", "architecture": "amd64", "config": {"Cmd": ["/pause"]}}

@@ -13,8 +13,7 @@ from gpuplan.planfile.load import load_plan
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.types.change import Change
 from gpuplan.types.inventory import Host
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record
 from tests.resources.container.node import snapshot
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"

@@ -10,7 +10,7 @@ from gpuplan.resources.container.apply import start_first
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
-from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.change import Action
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired
@@ -86,7 +86,7 @@ def test_whatever_fails_leaves_the_old_one_alone(bench: Bench, where: str, monke
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
 
-    def refuse_previous_name(engine: EngineContext, container: Live, name: str) -> None:
+    def refuse_previous_name(engine: EngineContext, container: EngineContainer, name: str) -> None:
         if name.endswith(PREVIOUS_SUFFIX):
             fails()
         rename(engine, container, name)

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from urllib3.exceptions import ProtocolError
 
-from gpuplan.core.plan.targets import only
+from gpuplan.core.plan.targets import select_targets
 from gpuplan.resources.container.apply import lifecycle
 from gpuplan.resources.container.images import image_address
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.spec import ContainerSpec, Readiness
-from gpuplan.types.change import Action
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import Action, NodeChanges
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import KnownAfterApply
@@ -307,7 +306,7 @@ def test_an_image_that_is_used_by_now_stays_and_is_told(bench: Bench) -> None:
 def test_a_target_takes_its_image_along_and_no_other_container(simulated: Bench) -> None:
     two = [simulated.want(name, spec(simulated, image="busybox:1.37")) for name in ("aa", "bb")]
     node = NodeChanges("n", changes=simulated.compare(*two).changes)
-    addresses = [str(change.address) for change in only(node, ["n/container/bb"]).changes]
+    addresses = [str(change.address) for change in select_targets(node, ["n/container/bb"]).changes]
     assert addresses == ["n/image/busybox:1.37", "n/container/bb"]
 
 

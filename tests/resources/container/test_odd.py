@@ -17,8 +17,7 @@ from gpuplan.resources.container.read import read
 from gpuplan.resources.model import MODEL as MODELS
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Severity
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
 from tests.conftest import examples

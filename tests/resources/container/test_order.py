@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.plan.order import order_steps
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Step, Verb
-from gpuplan.types.record import Record
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record
 from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.container.case import PAUSE, wishes
 from tests.resources.container.node import snapshot
@@ -44,7 +43,7 @@ def order(gpus: list[str], wanted: bool = True, bound: bool = True) -> tuple[str
         disturbed={SLICE: "slice cls-a is created"},
     )
     changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes
-    return in_order((*changes, CUT))
+    return order_steps((*changes, CUT))
 
 
 def test_stopped_before_its_slice_goes_and_made_after_it_is_there() -> None:
@@ -71,7 +70,7 @@ def test_an_image_is_brought_before_anything_stops() -> None:
     desired, _ = wishes({"web": {"image": "app:2", "gpus": ["a100-1"]}})
     context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "a100-1"): "GPU-b"})
     changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes
-    assert [name.rpartition(":")[2] for name in in_order(changes)] == ["fetch", "stop", "replace"]
+    assert [name.rpartition(":")[2] for name in order_steps(changes)] == ["fetch", "stop", "replace"]
 
 
 def test_what_is_left_goes_only_when_the_new_one_has_its_name_and_serves() -> None:
@@ -85,7 +84,7 @@ def test_what_is_left_goes_only_when_the_new_one_has_its_name_and_serves() -> No
     context = DiffContext("n", "prod", Record("prod"), bindings={gpu: "GPU-b"})
     changes = CONTAINER.compare(desired, snapshot(live, [PAUSE]), context).changes
     late = Change(gpu, Action.UPDATE, steps=(Step("mode", gpu, Verb.UPDATE, "set the mode", makes=(gpu,)),))
-    found = [name.rpartition(":")[2] for name in in_order((*changes, late))]
+    found = [name.rpartition(":")[2] for name in order_steps((*changes, late))]
     assert found == ["update", "mode", "start", "remove-leftovers"]
 
 
@@ -97,4 +96,4 @@ def test_an_image_goes_after_the_containers_that_were_made_from_it() -> None:
         changes = CONTAINER.compare(
             desired, snapshot([LIVE], [PAUSE, {"tags": ["app:2"]}]), DiffContext("n", "prod", record)
         )
-        assert in_order(changes.changes)[-2:] == (f"n/container/web:{last}", f"{image}:remove-image")
+        assert order_steps(changes.changes)[-2:] == (f"n/container/web:{last}", f"{image}:remove-image")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.read import read
 from gpuplan.types.address import Address
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record, Recorded
 from gpuplan.types.value import KnownAfterApply, Secret
 from tests.resources.container.case import BOUND, PAUSE, wishes
 from tests.resources.container.node import snapshot

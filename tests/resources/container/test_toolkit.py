@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpuplan.resources.container.cdi import compare_specification, position_names
 from gpuplan.resources.container.gpu_access import HOOK, GpuMethod, Specification, Toolkit, read_access, read_toolkit
-from gpuplan.resources.snapshot.devices import Gpu, Gpus, Slice
+from gpuplan.resources.snapshot.devices import MigDevice, NodeGpu, NodeGpus
 from gpuplan.types.snapshot import Probe, Snapshot
 from gpuplan.types.value import Json
 
@@ -21,22 +21,22 @@ odd: st.SearchStrategy[Json] = st.recursive(
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> Gpus:
+def nodes(draw: st.DrawFn) -> NodeGpus:
     """GPUs with MIG on and off, each slice with a UUID of its own."""
     found = []
     for index in range(draw(st.integers(1, 4))):
         mig = draw(st.booleans())
         count = draw(st.integers(0, 3)) if mig else 0
-        slices = tuple(Slice(f"MIG-{index}-{number}", number, 0) for number in range(count))
-        found.append(Gpu(index, f"GPU-{index}", f"0000:{index:02x}:00.0", mig, slices))
-    return Gpus(tuple(found), known=True)
+        slices = tuple(MigDevice(f"MIG-{index}-{number}", number, 0) for number in range(count))
+        found.append(NodeGpu(index, f"GPU-{index}", f"0000:{index:02x}:00.0", mig, slices))
+    return NodeGpus(tuple(found), known=True)
 
 
-def by_uuid(gpus: Gpus) -> list[str]:
+def by_uuid(gpus: NodeGpus) -> list[str]:
     return [uuid for gpu in gpus.gpus for uuid in gpu.usable]
 
 
-def by_place(gpus: Gpus) -> list[str]:
+def by_place(gpus: NodeGpus) -> list[str]:
     return [place for gpu in gpus.gpus for place in position_names(gpu.index, gpu.mig, len(gpu.slices))]
 
 
@@ -53,13 +53,13 @@ def test_a_node_that_was_not_asked_is_unknown() -> None:
 
 
 @given(nodes())
-def test_a_specification_of_what_is_there_is_not_stale(gpus: Gpus) -> None:
+def test_a_specification_of_what_is_there_is_not_stale(gpus: NodeGpus) -> None:
     for names in (by_uuid(gpus), by_place(gpus), by_uuid(gpus) + by_place(gpus)):
         assert not compare_specification(Specification("p", (*names, "all")), gpus)
 
 
 @given(nodes(), st.data())
-def test_one_device_more_or_less_makes_it_stale(gpus: Gpus, data: st.DataObject) -> None:
+def test_one_device_more_or_less_makes_it_stale(gpus: NodeGpus, data: st.DataObject) -> None:
     for names in (by_uuid(gpus), by_place(gpus)):
         if len(names) > 1:
             gone = data.draw(st.sampled_from(names))

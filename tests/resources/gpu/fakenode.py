@@ -9,10 +9,9 @@ from typing import Any, BinaryIO
 from gpuplan.nvidia.boards import Board, find_board
 from gpuplan.resources.kind import Facts
 from gpuplan.types.address import Address
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import Refused
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import Content, JsonObject, OnArrived
 
 GPU_KEYS = {
     "board", "uuid", "pci", "name", "current", "pending", "unsupported", "profiles", "renamed", "instances",
@@ -268,7 +267,7 @@ class Node:
     def progress(self, text: str, done: int, total: int) -> None:
         raise NotImplementedError("the GPU kind brings no content")
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         raise NotImplementedError("the GPU kind brings no content")
 
     def source(self, path: str) -> AbstractContextManager[BinaryIO]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.plan.order import order_steps
 from gpuplan.nvidia.boards import Board
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.resources.gpu.apply.apply import apply_step
@@ -20,8 +20,7 @@ from gpuplan.resources.gpu.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.change import Change, Comparison
 from gpuplan.types.inventory import Host
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.gpu.fakenode import Node, checked
 
@@ -97,7 +96,7 @@ def run(node: Node, desired: tuple[Desired, ...], record: Record) -> Record:
     """All steps in the flow's order, and the record that it would keep."""
     planned = changes(node, desired, record)
     by_id = {step.id: step for change in planned for step in change.steps}
-    for each in in_order(planned):
+    for each in order_steps(planned):
         record = remember(record, apply_step(by_id[each], node))
     return replace(record, resources=recorded_resources(desired))
 

@@ -13,8 +13,7 @@ from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.observed import ComputeInstance
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.diagnostic import Problem
-from gpuplan.types.record import Record
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import address, changes, desired_gpus, run
 

@@ -10,10 +10,9 @@ from gpuplan.core.plan.guards import GUARDS, node_refusals
 from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import NodeChanges
 from gpuplan.types.diagnostic import Problem
-from gpuplan.types.record import Record
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import address, desired_gpus, run
 

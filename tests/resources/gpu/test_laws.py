@@ -13,8 +13,7 @@ from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.resources.gpu.steps import DestroyComputeInstance, DestroySlice, decode_payload
 from gpuplan.resources.typed import encode
-from gpuplan.types.record import Record
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record
 from gpuplan.types.value import KnownAfterApply
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import changes, desired_gpus, run

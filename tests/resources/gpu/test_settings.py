@@ -12,7 +12,7 @@ from gpuplan.planfile.schema import GpuSection
 from gpuplan.resources.gpu.describe import describe
 from gpuplan.resources.gpu.read import read
 from gpuplan.resources.gpu.settings import SETTINGS, GpuSetting
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import changes, desired_gpus, run
 

@@ -13,8 +13,7 @@ from gpuplan.simulator.session import SimulatedSession
 from gpuplan.transport.session import Question
 from gpuplan.types.change import Comparison
 from gpuplan.types.inventory import Connection, Host
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import JsonObject
 from tests.resources.gpu.support import desired_gpus, remember

@@ -9,10 +9,9 @@ import pytest
 
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
-from gpuplan.resources.snapshot.raw import mapping, mappings
-from gpuplan.types.record import Record
-from gpuplan.types.resource import DiffContext
+from gpuplan.types.resource import DiffContext, Record
 from gpuplan.types.snapshot import Probe, Snapshot
+from gpuplan.types.value import mapping, mappings
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import desired_gpus
 

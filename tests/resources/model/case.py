@@ -16,8 +16,7 @@ from gpuplan.resources.model.spec import InstanceGroup, MemoryBudget, ModelSpec,
 from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.told import checked

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.core.plan.order import in_order, rests_on, waits_for
+from gpuplan.core.plan.order import order_steps, predecessors, required_predecessors
 from gpuplan.resources.model.diff import diff
 from gpuplan.resources.model.read import read
 from gpuplan.resources.model.steps import LoadModel, payload_of
 from gpuplan.types.change import Action, Comparison, Step
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Snapshot
 from tests.resources.model.case import CASES, desired_models, load, snapshot
 from tests.resources.told import told
@@ -94,7 +93,7 @@ def test_every_difference_has_a_step_and_the_steps_have_an_order(
     assert all(change.fields for change in comparison.changes)
     assert all(change.steps for change in comparison.changes if change not in common)
     assert all(change.cause == root.address for root in common for change in comparison.changes if change.cause)
-    order = in_order(comparison.changes)
+    order = order_steps(comparison.changes)
     place = {address: number for number, address in enumerate(order)}
     loads = {c.address: place[c.steps[0].id] for c in comparison.changes if c.steps and c.action is not Action.DELETE}
     for resource in desired_models(models):
@@ -105,7 +104,7 @@ def test_every_difference_has_a_step_and_the_steps_have_an_order(
 @given(desired())
 def test_an_ensemble_is_unloaded_before_its_parts(models: Mapping[str, Any]) -> None:
     comparison = compare((), as_desired(models["t"]), desired_models(models))
-    order = in_order(comparison.changes)
+    order = order_steps(comparison.changes)
     assert len(order) == len(models["t"])
     for resource in desired_models(models):
         for part in (need for need in resource.needs if need.kind == "model"):
@@ -139,8 +138,8 @@ def verified(step: Step) -> list[str]:
 def test_the_last_part_waits_for_the_others_and_verifies_the_ensemble() -> None:
     steps = loads(load(CASE).compare())
     assert (verified(steps["a"]), verified(steps["b"])) == ([], ["ens"])
-    assert steps["a"].id in waits_for(tuple(steps.values()))[steps["b"].id]
-    assert steps["a"].id not in rests_on(tuple(steps.values()))[steps["b"].id]
+    assert steps["a"].id in predecessors(tuple(steps.values()))[steps["b"].id]
+    assert steps["a"].id not in required_predecessors(tuple(steps.values()))[steps["b"].id]
 
 
 @st.composite
@@ -172,7 +171,7 @@ def test_each_dependent_is_verified_once_after_all_of_its_parts(
         snapshot({"t": server}, {"t": {"at_start": list(models)}}, {}),
         desired_models({"t": models}),
     )
-    order = in_order(comparison.changes)
+    order = order_steps(comparison.changes)
     steps = loads(comparison)
     assert sorted(steps) == sorted(names)
     seen = {model: name for name, step in steps.items() for model in verified(step)}

@@ -16,22 +16,18 @@ from typing import Any
 import yaml
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.journal import Journal
-from gpuplan.core.apply.record_keeper import RecordKeeper
-from gpuplan.core.apply.steps import Runner
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.apply.record import Journal, RecordKeeper
+from gpuplan.core.apply.steps import StepRunner
+from gpuplan.core.plan.order import order_steps
 from gpuplan.planfile.load import load_plan
 from gpuplan.resources import model, repository
 from gpuplan.resources.kind import Kind
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Comparison
-from gpuplan.types.changeset import NodeChanges
-from gpuplan.types.event import silent
+from gpuplan.types.change import Change, Comparison, NodeChanges
 from gpuplan.types.inventory import Host
-from gpuplan.types.outcome import StepOutcome
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.outcome import StepOutcome, silent
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 
 PLAN = "test"
 SERVER = "triton"
@@ -159,19 +155,19 @@ class TritonNode:
     def run_steps(self, changes: Sequence[Change]) -> None:
         """Run every step in order."""
         steps = {step.id: step for change in changes for step in change.steps}
-        for name in in_order(changes):
+        for name in order_steps(changes):
             KINDS[steps[name].address.kind].apply(steps[name], self.apply_context)
 
     def apply_in_parallel(self, desired: Sequence[Desired]) -> dict[str, StepOutcome]:
         """Compare, and run the steps as an apply does, loads in parallel; the outcomes by model."""
         changes = self.compare(desired)
-        node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
+        node = NodeChanges(self.session.node, changes, order_steps(changes), desired=tuple(desired))
         journal, ledger = (
             Journal(self.session, PLAN, "r1"),
             RecordKeeper(self.session, self.record, "r1", "tester@here"),
         )
         apply_context = partial(NodeContext, self.session, PLAN, self.base, {}, keeper=ledger)
-        runner = Runner(node, apply_context, journal, ledger, silent, threading.Event(), lambda text: text)
+        runner = StepRunner(node, apply_context, journal, ledger, silent, threading.Event(), lambda text: text)
         outcomes = runner.run()
         self.record = ledger.record
         return {each.step.partition("/model/triton/")[2].partition(":")[0]: each for each in outcomes}

@@ -16,8 +16,7 @@ from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, Reposi
 from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import JsonObject, digest
 from tests.resources.told import checked

@@ -17,14 +17,12 @@ from gpuplan.resources.typed import encode
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Session
 from gpuplan.types.change import Change, Step
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import Problem, Refused
-from gpuplan.types.event import Amount
 from gpuplan.types.inventory import Connection, Host
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.outcome import Amount
+from gpuplan.types.resource import Desired, DiffContext, Record
 from gpuplan.types.snapshot import Probe, Snapshot
-from gpuplan.types.value import JsonObject, as_object
+from gpuplan.types.value import Content, JsonObject, OnArrived, as_object
 from tests.resources.repository.test_desired import ENSEMBLE, HEAD, PYTHON, PYTHON_CONFIG, build, models_of
 
 FILES: dict[str, Any] = {
@@ -59,7 +57,7 @@ class FailingContext(NodeContext):
     def agent(self, operation: str, **arguments: object) -> JsonObject:
         return {} if operation in self.without_effect else super().agent(operation, **arguments)
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         if self.full:
             raise Refused(self.node, "blob.put", "disk_full", "No space left on device")
         self.sent.extend(content.size for content in contents)

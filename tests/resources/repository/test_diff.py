@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from gpuplan.resources.repository.diff import diff
 from gpuplan.resources.repository.read import read
 from gpuplan.types.change import Comparison
-from gpuplan.types.record import Record, Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record, Recorded
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from tests.resources.repository.case import CASES, Texts, desired_repositories, load, observed
 from tests.resources.told import told

@@ -11,32 +11,26 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.internal_error import internal_error
-from gpuplan.core.apply.journal import Journal, now
-from gpuplan.core.apply.record_keeper import RecordKeeper
-from gpuplan.core.apply.records import read_record
-from gpuplan.core.apply.steps import Runner
-from gpuplan.core.exitcode import faults
+from gpuplan.core.apply.record import Journal, RecordKeeper, now, read_record
+from gpuplan.core.apply.steps import StepRunner
 from gpuplan.core.plan.compare import compare
-from gpuplan.core.plan.guards import node_refusals
-from gpuplan.core.plan.rebooted import boot_id
-from gpuplan.core.plan.stale import moved
-from gpuplan.core.plan.targets import Scope, unguarded
+from gpuplan.core.plan.guards import node_refusals, stale_diagnostics
+from gpuplan.core.plan.observe import boot_id
+from gpuplan.core.plan.targets import Scope, without_unrelated_guards
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.kinds import KINDS
 from gpuplan.secrets.redact import redactor
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
-from gpuplan.types.changeset import ChangeSet, NodeChanges
-from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
-from gpuplan.types.event import Listener
+from gpuplan.types.change import ChangeSet, NodeChanges
+from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, errors_in, internal_error
 from gpuplan.types.inventory import Host
-from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
+from gpuplan.types.outcome import Listener, NodeOutcome, Status, StepOutcome
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import Secret
 
-ROOM = 1 << 20
+MIN_FREE_BYTES = 1 << 20
 """Bytes that must be free on the node for its journal and its record."""
 
 
@@ -121,12 +115,12 @@ def _require_room(snapshot: Snapshot) -> None:
     host = snapshot.probe("host").value
     disk = host.get("disk") if isinstance(host, Mapping) else None
     free = disk.get("free") if isinstance(disk, Mapping) else None
-    if isinstance(free, int) and free < ROOM:
+    if isinstance(free, int) and free < MIN_FREE_BYTES:
         raise Problem(
             Diagnostic(
                 "The node's disk is full",
                 f"{free:,} bytes are free where {snapshot.node} keeps its record (/var/lib/gpuplan); nothing was done.",
-                f"Make room there: at least {ROOM >> 20} MiB.",
+                f"Make room there: at least {MIN_FREE_BYTES >> 20} MiB.",
                 address=snapshot.node,
             )
         )
@@ -151,11 +145,11 @@ def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, anew: tuple[str, .
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:
-    if problems := faults(fresh.diagnostics):
+    if problems := errors_in(fresh.diagnostics):
         return NodeOutcome(node.node, diagnostics=problems, exit_code=Exit.ERROR)
-    if differences := moved(node, fresh):
+    if differences := stale_diagnostics(node, fresh):
         return NodeOutcome(node.node, diagnostics=differences, exit_code=Exit.STALE)
-    guarded = unguarded(fresh, [change.address for change in node.changes])
+    guarded = without_unrelated_guards(fresh, [change.address for change in node.changes])
     if vetoes := node_refusals(guarded, run.allow):
         return NodeOutcome(node.node, diagnostics=vetoes, exit_code=Exit.REFUSED)
     return None
@@ -167,7 +161,7 @@ def _do(
     apply_context = partial(NodeContext, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
     _preflight(node, apply_context(lambda _: None))
     journal.begins(run.who, len(node.order))
-    return Runner(node, apply_context, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
+    return StepRunner(node, apply_context, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 
 def _preflight(node: NodeChanges, apply_context: ApplyContext) -> None:
@@ -184,7 +178,7 @@ def _conclude(
     planned = {change.address for change in node.changes}
     remaining = tuple(change for change in last.changes if whole or change.address in planned)
     failed = any(outcome.status is not Status.DONE for outcome in outcomes)
-    problems = faults(last.diagnostics)
+    problems = errors_in(last.diagnostics)
     unread = [change.address for change in remaining if _was_unread(change.address, node)]
     if not failed:
         problems += tuple(_not_converged(str(each.address)) for each in remaining if each.address not in unread)

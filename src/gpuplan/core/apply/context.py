@@ -7,15 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from gpuplan.core.plan.observe import look
+from gpuplan.core.plan.observe import read_probes
 from gpuplan.resources.kind import Facts
 from gpuplan.transport.session import Session
 from gpuplan.types.address import Address
-from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.event import Amount
+from gpuplan.types.outcome import Amount
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject, Secret, as_object
+from gpuplan.types.value import Content, JsonObject, OnArrived, Secret, as_object
 
 if TYPE_CHECKING:
     import docker
@@ -68,7 +67,7 @@ class NodeContext:
         arrived = as_object(self._session.agent("blob.missing", digests=list(digests))["arrived"])
         return {digest: size for digest, size in arrived.items() if isinstance(size, int)}
 
-    def send(self, contents: Sequence[Content], arrived: Arrived) -> None:
+    def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
         """Bring contents to the node."""
         self._session.send(contents, arrived)
 
@@ -98,7 +97,7 @@ class NodeContext:
 
     def look(self, *probes: str) -> Snapshot:
         """A second look: only the named probes."""
-        return look(self._session, self.plan, probes)
+        return read_probes(self._session, self.plan, probes)
 
     def secret(self, reference: str) -> str:
         """The text behind a secret reference."""

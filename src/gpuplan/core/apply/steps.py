@@ -5,26 +5,74 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
-from gpuplan.core.apply.concurrency import ConcurrentSteps
-from gpuplan.core.apply.internal_error import internal_error
-from gpuplan.core.apply.journal import Journal
-from gpuplan.core.apply.record_keeper import RecordKeeper
-from gpuplan.core.plan.order import rests_on, waits_for
+from gpuplan.core.apply.record import Journal, RecordKeeper
+from gpuplan.core.plan.order import predecessors, required_predecessors
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.kinds import KINDS
-from gpuplan.secrets.redact import Redactor, redacted
-from gpuplan.types.change import Action, Step
-from gpuplan.types.changeset import NodeChanges
-from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.event import Amount, Listener, StepEnded, StepProgress, StepStarted
-from gpuplan.types.outcome import Status, StepOutcome
+from gpuplan.secrets.redact import Redactor, redact_diagnostic
+from gpuplan.types.change import Action, NodeChanges, Step
+from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, internal_error
+from gpuplan.types.outcome import Amount, Listener, Status, StepEnded, StepOutcome, StepProgress, StepStarted
+
+# A crew: the steps of a node that run side by side, a few at a time, in threads of their own.
+
+MAX_PARALLEL = 4
+"""Steps at once. A model server loads as many at a time (tritonserver --model-load-thread-count), and each load holds
+one of its eight HTTP threads, of which half are left for inference (--http-thread-count)."""
+
+Done = TypeVar("Done")
+
+
+class ConcurrentSteps(Generic[Done]):
+    """Work under way, by name; use it as a context, which waits for what still runs."""
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(MAX_PARALLEL, thread_name_prefix=name)
+        self._running: dict[Future[Done], tuple[str, int]] = {}
+        self._crew = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown()
+
+    @property
+    def idle(self) -> bool:
+        """True where nothing runs."""
+        return not self._running
+
+    def takes(self, crew: str, abreast: int = 0) -> bool:
+        """True where a step of that crew may begin beside what runs; it and each of those bear so many at once."""
+        most = min(
+            each or MAX_PARALLEL for each in (MAX_PARALLEL, abreast, *(bears for _, bears in self._running.values()))
+        )
+        return bool(crew) and len(self._running) < most and (self.idle or crew == self._crew)
+
+    def begin(self, crew: str, name: str, work: Callable[[], Done], abreast: int = 0) -> None:
+        """Begin a piece of work that the crew `takes`."""
+        self._crew = crew
+        self._running[self._pool.submit(work)] = (name, abreast)
+
+    def ended(self) -> tuple[tuple[str, Done], ...]:
+        """Wait until something ends; what has ended, with what came of it. Nothing at once where nothing runs."""
+        if self.idle:
+            return ()
+        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        return tuple((self._running.pop(each)[0], each.result()) for each in done)
+
 
 _APPLY = {kind: room.apply for room in KINDS for kind in (room.name, *room.companion_kinds)}
 
 
-class Runner:
+class StepRunner:
     """Runs the steps of one node.
 
     A step begins once all that it waits for has ended: those that make what it uses, and the earlier ones of its own
@@ -51,8 +99,8 @@ class Runner:
         self._lost = False
         self._changes = {step.id: change for change in node.changes for step in change.steps}
         self._steps = {step.id: step for change in node.changes for step in change.steps}
-        self._before = waits_for(tuple(self._steps.values()))
-        self._rests_on = rests_on(tuple(self._steps.values()))
+        self._before = predecessors(tuple(self._steps.values()))
+        self._rests_on = required_predecessors(tuple(self._steps.values()))
         self._desired = {each.address: each for each in node.desired}
         self._outcomes: dict[str, StepOutcome] = {}
         self._numbers = {name: number for number, name in enumerate(node.order, 1)}
@@ -137,7 +185,7 @@ class Runner:
         self._listen(StepStarted(self._node.node, step.id, step.title, number, total))
         started = time.monotonic()
         transcript: list[str] = []
-        problems = tuple(redacted(each, self._redact) for each in self._attempt(step, transcript))
+        problems = tuple(redact_diagnostic(each, self._redact) for each in self._attempt(step, transcript))
         status = Status.FAILED if problems else Status.DONE
         return StepOutcome(step.id, step.title, status, time.monotonic() - started, tuple(transcript), problems)
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuplan.core.apply.internal_error import internal_error
-from gpuplan.core.apply.records import lost_record, read_record
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.apply.record import missing_record_warning, read_record
+from gpuplan.core.plan.order import order_steps
 from gpuplan.resources.kinds import KINDS
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Comparison, Origin, Unreadable
-from gpuplan.types.changeset import NodeChanges
-from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.change import Change, Comparison, NodeChanges, Origin, Unreadable
+from gpuplan.types.diagnostic import Diagnostic, Problem, internal_error
+from gpuplan.types.resource import Desired, DiffContext, Record
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import KnownAfterApply, Secret, digest
 
@@ -34,11 +31,13 @@ def compare(
     try:
         record = read_record(snapshot, plan)
     except Problem as problem:
-        return unread(snapshot.node, problem.diagnostics, desired)
+        return unreadable_node(snapshot.node, problem.diagnostics, desired)
     try:
         return _rooms(desired, snapshot, DiffContext(snapshot.node, plan, record, secrets=secrets, replace=anew))
     except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
-        return unread(snapshot.node, [internal_error(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
+        return unreadable_node(
+            snapshot.node, [internal_error(snapshot.node, fault, f"Comparing {snapshot.node}")], desired
+        )
 
 
 def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: DiffContext) -> NodeChanges:
@@ -56,7 +55,7 @@ def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: DiffContext) -
     return _gather(desired, snapshot, begin.record, comparisons)
 
 
-def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:
+def unreadable_node(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:
     """A node that could not be read: nothing is known, so nothing is planned."""
     nowhere = Address(node, "node", "connection")
     return NodeChanges(
@@ -71,7 +70,7 @@ def _gather(
     desired: Sequence[Desired], snapshot: Snapshot, record: Record, comparisons: Sequence[Comparison]
 ) -> NodeChanges:
     node = snapshot.node
-    lost = lost_record(snapshot, record)
+    lost = missing_record_warning(snapshot, record)
     digests = {each.address: each.digest for each in desired}
     changes = tuple(
         replace(change, origin=change.origin or _origin(change.address, digests, record))
@@ -83,7 +82,7 @@ def _gather(
     return NodeChanges(
         node=node,
         changes=changes,
-        order=in_order(changes),
+        order=order_steps(changes),
         unmanaged=tuple(each for comparison in comparisons for each in comparison.unmanaged),
         unknown=_explained([each for comparison in comparisons for each in comparison.unknown], desired, record),
         diagnostics=(

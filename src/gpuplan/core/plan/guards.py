@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuplan.types.changeset import ChangeSet, NodeChanges
+from gpuplan.types.address import Address
+from gpuplan.types.change import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic
 
 GUARDS = {
@@ -38,4 +39,28 @@ def node_refusals(node: NodeChanges, allow: Sequence[str]) -> tuple[Diagnostic, 
         )
         for unmanaged in node.unmanaged
         if unmanaged.guard and unmanaged.guard not in allow
+    )
+
+
+# Stale: whether a node is still as it was when a change set was made of it.
+
+
+def stale_diagnostics(planned: NodeChanges, fresh: NodeChanges) -> tuple[Diagnostic, ...]:
+    """What the change set rests on and is no longer so; empty = it can be applied."""
+    addresses = {**planned.rests_on, **fresh.rests_on}
+    return tuple(
+        _moved(address) for address in addresses if planned.rests_on.get(address) != fresh.rests_on.get(address)
+    )
+
+
+def _moved(address: Address) -> Diagnostic:
+    if address.kind == "record":
+        detail = f"The plan file {address.name} was applied to {address.node} by another run since."
+    else:
+        detail = "It is no longer as it was when the change set was made."
+    return Diagnostic(
+        "The change set is stale",
+        detail,
+        "Nothing was done on this node. Plan again, and review what has become of it.",
+        address=str(address),
     )

@@ -10,7 +10,7 @@ from gpuplan.types.change import Change, Step
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 
-def waits_for(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
+def predecessors(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     """For each step id, the ids of the steps that must have ended before it.
 
     Four rules, which know no kind: makes X before uses X and before what comes after X, releases X before frees X,
@@ -26,7 +26,7 @@ def waits_for(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     }
 
 
-def rests_on(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
+def required_predecessors(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     """For each step id, those of the steps before it that must have been done, not only have ended."""
     return {
         later.id: frozenset(earlier.id for earlier in steps if earlier is not later and _precedes(earlier, later))
@@ -34,14 +34,14 @@ def rests_on(steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     }
 
 
-def in_order(changes: Iterable[Change]) -> tuple[str, ...]:
+def order_steps(changes: Iterable[Change]) -> tuple[str, ...]:
     """The ids of all steps in an order that respects the rules, else as they were given.
 
     Raises:
         Problem: steps wait for one another in a circle; a fault of the rooms, never of the operator.
     """
     steps = [step for change in changes for step in change.steps]
-    before = waits_for(steps)
+    before = predecessors(steps)
     followers: dict[str, list[int]] = {}
     missing = {step.id: len(before[step.id]) for step in steps}
     for number, step in enumerate(steps):

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from gpuplan.core.plan.decode import decode_payload, decode_spec
+from gpuplan.core.plan.desired import decode_payload, decode_spec
 from gpuplan.types.address import Address, parse_address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
-from gpuplan.types.changeset import FORMAT, KIND, ChangeSet, NodeChanges
+from gpuplan.types.change import (
+    FORMAT,
+    KIND,
+    Action,
+    Change,
+    ChangeSet,
+    FieldChange,
+    NodeChanges,
+    Origin,
+    Step,
+    Unmanaged,
+    Unreadable,
+    Verb,
+)
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_list, as_object
@@ -16,7 +28,7 @@ from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_list, as_o
 Made = TypeVar("Made")
 
 
-def restore(value: Json, file: str) -> ChangeSet:
+def read_change_set(value: Json, file: str) -> ChangeSet:
     """The change set in a saved file.
 
     Raises:

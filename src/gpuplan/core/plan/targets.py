@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from gpuplan.core.plan.order import in_order, waits_for
+from gpuplan.core.plan.order import order_steps, predecessors
 from gpuplan.types.address import Address, parse_address
-from gpuplan.types.change import Change, Unmanaged
-from gpuplan.types.changeset import NodeChanges
+from gpuplan.types.change import Change, NodeChanges, Unmanaged
 from gpuplan.types.diagnostic import Diagnostic
 
 
@@ -25,7 +24,7 @@ class Scope:
 
     def of(self, node: NodeChanges) -> NodeChanges:
         """The part of a node's changes that lies within."""
-        return only(of_kinds(node, self.kinds), self.targets)
+        return select_targets(select_kinds(node, self.kinds), self.targets)
 
     def has_node(self, name: str) -> bool:
         """True where something of this node may lie within: nothing is asked of the others."""
@@ -45,7 +44,7 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def only(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
+def select_targets(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
     """The changes whose address matches one of the globs, those they wait for, and those they force."""
     if not targets:
         return node
@@ -56,12 +55,12 @@ def only(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
     part = replace(
         node,
         changes=changes,
-        order=in_order(changes),
+        order=order_steps(changes),
         diagnostics=tuple(each for each in node.diagnostics if _is_about(each.address, kept, targets)),
         unknown=tuple(each for each in node.unknown if _is_about(str(each.address), kept, targets)),
         resources=sum(matches(each.address, targets) for each in node.desired),
     )
-    return unguarded(part, kept)
+    return without_unrelated_guards(part, kept)
 
 
 def _is_about(text: str, kept: Collection[Address], targets: Sequence[str]) -> bool:
@@ -76,7 +75,7 @@ def _is_about(text: str, kept: Collection[Address], targets: Sequence[str]) -> b
     )
 
 
-def unguarded(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:
+def without_unrelated_guards(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:
     """The same node without the guards of what is in nobody's way as long as only `kept` changes."""
     unmanaged = tuple(each if _concerns(each, kept) else replace(each, guard="") for each in node.unmanaged)
     return replace(node, unmanaged=unmanaged)
@@ -88,7 +87,7 @@ def _concerns(stranger: Unmanaged, kept: Collection[Address]) -> bool:
     return any(one.covers(each) or each.covers(one) for one in concerned for each in kept)
 
 
-def of_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
+def select_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
     """The part of a node's changes that is of these kinds; everything where none is named.
 
     Unlike a target it takes nothing else along. A change that cannot do without one of another kind becomes an error.
@@ -99,7 +98,7 @@ def of_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
     return replace(
         node,
         changes=changes,
-        order=in_order(changes),
+        order=order_steps(changes),
         unmanaged=tuple(each for each in node.unmanaged if (each.in_the_way_of or each.address).kind in kinds),
         unknown=tuple(each for each in node.unknown if each.address.kind in (*kinds, "node")),
         diagnostics=(
@@ -119,7 +118,7 @@ def matches(address: Address, targets: Sequence[str]) -> bool:
 def _entailed(changes: Sequence[Change], kept: set[Address]) -> set[Address]:
     steps = [step for change in changes for step in change.steps]
     owner = {step.id: step.address for step in steps}
-    before = waits_for(steps)
+    before = predecessors(steps)
     awaited = {owner[one] for step in steps if step.address in kept for one in before[step.id]}
     forced = {change.address for change in changes if change.cause in kept}
     return awaited | forced
@@ -132,7 +131,7 @@ def _kind(address: str) -> str:
 
 def _left_out(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Diagnostic]:
     """What interrupts something that runs has to come first; what stands still already is in nobody's way."""
-    before = waits_for([step for change in changes for step in change.steps])
+    before = predecessors([step for change in changes for step in change.steps])
     for change in changes:
         if change.address.kind not in kinds:
             continue

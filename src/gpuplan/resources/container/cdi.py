@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gpuplan.resources.container.gpu_access import FIRST_CDI, HOOK, WRITER, GpuMethod, Specification, Toolkit
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff
-from gpuplan.resources.snapshot.devices import Gpus
+from gpuplan.resources.snapshot.devices import NodeGpus
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Severity
@@ -45,7 +45,7 @@ def cdi_address(node: str) -> Address:
     return Address(node, CDI_KIND, "nvidia")
 
 
-def compare_specification(specification: Specification, gpus: Gpus) -> SpecificationDifference:
+def compare_specification(specification: Specification, gpus: NodeGpus) -> SpecificationDifference:
     """Compare by UUID if it lists any, else by position: ``0``, ``1:0``, or in older forms ``gpu0`` and ``mig1:0``."""
     listed = {name for name in specification.devices if name.startswith(_UUID)}
     if listed:
@@ -199,7 +199,7 @@ def _changing_devices(users: Sequence[DesiredContainer], context: DiffContext) -
     return tuple(dict.fromkeys((*disturbed, *unknown)))
 
 
-def _device_field(difference: SpecificationDifference, changing: Sequence[Address], gpus: Gpus) -> FieldChange:
+def _device_field(difference: SpecificationDifference, changing: Sequence[Address], gpus: NodeGpus) -> FieldChange:
     devices = difference.specification.devices
     before: Json = sorted(name for name in devices if name != "all")
     if changing:

@@ -13,12 +13,11 @@ from gpuplan.resources.container.fields.networking import host_ports
 from gpuplan.resources.container.images import image_address, images_of, moved_tag
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, devices_of
 from gpuplan.resources.container.spec import to_json
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import whole
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Verb
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json, JsonObject, KnownAfterApply
+from gpuplan.types.value import Json, JsonObject, KnownAfterApply, integer
 
 START_FIRST = "replace-start-first"
 """Name of the step in which the new container starts while the old one serves."""
@@ -48,7 +47,11 @@ def create(desired: DesiredContainer) -> Change:
 
 
 def converge(
-    desired: DesiredContainer, before: Before | None, live: Live, extra: Sequence[Live], node: NodeDiff
+    desired: DesiredContainer,
+    before: Before | None,
+    live: EngineContainer,
+    extra: Sequence[EngineContainer],
+    node: NodeDiff,
 ) -> Change | None:
     """The change of an existing container; None if it is as desired. `extra` are leftovers to remove."""
     context = node.context
@@ -72,7 +75,7 @@ def converge(
     return replace(change, origin=Origin.PENDING) if pending else change
 
 
-def remove(name: str, own: Sequence[Live], node: NodeDiff) -> Change:
+def remove(name: str, own: Sequence[EngineContainer], node: NodeDiff) -> Change:
     """The change of a container that the plan file no longer has."""
     address = Address(node.context.node, "container", name)
     recorded = node.context.record.resources.get(address)
@@ -114,7 +117,7 @@ def disturbance(desired: DesiredContainer, context: DiffContext) -> tuple[Addres
 
 def replace_container(
     desired: DesiredContainer,
-    live: Live,
+    live: EngineContainer,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
     cause: tuple[Address, str] | None,
@@ -145,7 +148,7 @@ def replace_container(
     )
 
 
-def _newer_image(desired: DesiredContainer, live: Live, node: NodeDiff) -> tuple[FieldChange, ...]:
+def _newer_image(desired: DesiredContainer, live: EngineContainer, node: NodeDiff) -> tuple[FieldChange, ...]:
     """The image that the new container gets if its tag has moved."""
     tag = moved_tag(desired.spec, live, node.observed)
     if tag is None:
@@ -154,13 +157,13 @@ def _newer_image(desired: DesiredContainer, live: Live, node: NodeDiff) -> tuple
     return (FieldChange("image", before, after),)
 
 
-def _updatable_in_place(desired: DesiredContainer, live: Live, fields: Sequence[FieldChange]) -> bool:
+def _updatable_in_place(desired: DesiredContainer, live: EngineContainer, fields: Sequence[FieldChange]) -> bool:
     """True if the engine can make all these changes on the existing container.
 
     It refuses CPUs if a CPU quota is set (moby, container/container_unix.go, UpdateContainer); Podman reports CPUs as
     a quota, too.
     """
-    quota, period, cpus = (whole(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
+    quota, period, cpus = (integer(live.host_config.get(key)) > 0 for key in ("CpuQuota", "CpuPeriod", "NanoCpus"))
     has_quota = (quota or period) and not cpus and desired.spec.cpus is not None
     if has_quota and any(change.path in _UPDATABLE for change in fields):
         return False
@@ -174,8 +177,8 @@ def _update_in_place(
     desired: DesiredContainer,
     fields: tuple[FieldChange, ...],
     reasons: tuple[str, ...],
-    live: Live,
-    extra: Sequence[Live],
+    live: EngineContainer,
+    extra: Sequence[EngineContainer],
 ) -> Change:
     paths = {change.path for change in fields}
     steps: list[Step] = []
@@ -189,7 +192,7 @@ def _update_in_place(
     return Change(desired.address, Action.UPDATE, fields, reasons, disturbs=started, steps=tuple(steps))
 
 
-def _method_reasons(desired: DesiredContainer, live: Live, start_first: bool) -> tuple[str, ...]:
+def _method_reasons(desired: DesiredContainer, live: EngineContainer, start_first: bool) -> tuple[str, ...]:
     """How it is replaced, if the plan file states update: start-first."""
     if start_first:
         return ("the old container serves until the new one is ready",)
@@ -219,7 +222,7 @@ def _start_first_step(desired: DesiredContainer, ports: Iterable[str]) -> Step:
     return replace(step, releases=(*step.releases, *dropped), frees=_port_addresses(desired.address.node, ports))
 
 
-def _stop_step(desired: DesiredContainer, live: Live, ports: Iterable[str]) -> Step:
+def _stop_step(desired: DesiredContainer, live: EngineContainer, ports: Iterable[str]) -> Step:
     """Stop the old container, and what else of it runs, when everything that the new one needs is on the node."""
     node = desired.address.node
     repository = tuple(need for need in desired.needs if need.kind == "repository")
@@ -248,13 +251,13 @@ def _start_step(desired: DesiredContainer) -> Step:
     )
 
 
-def _update_step(desired: DesiredContainer, live: Live) -> Step:
+def _update_step(desired: DesiredContainer, live: EngineContainer) -> Step:
     title = f"update container {desired.address.name}"
     arguments: JsonObject = {"spec": to_json(desired.spec), "id": live.id}
     return Step("update", desired.address, Verb.UPDATE, title, arguments, makes=(desired.settings,))
 
 
-def _remove_leftovers_step(desired: DesiredContainer, extra: Sequence[Live]) -> Step:
+def _remove_leftovers_step(desired: DesiredContainer, extra: Sequence[EngineContainer]) -> Step:
     """Remove what an interrupted replacement left, after the container itself is confirmed ready."""
     return Step(
         "remove-leftovers",

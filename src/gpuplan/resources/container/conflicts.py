@@ -9,12 +9,12 @@ from gpuplan.resources.container.fields.conversion import newer_fields, observed
 from gpuplan.resources.container.fields.networking import clashes, host_ports, host_side
 from gpuplan.resources.container.read import DeviceMemory, Listener, ObservedContainers
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff, all_devices, usable_devices
-from gpuplan.resources.snapshot.devices import requested
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts
+from gpuplan.resources.snapshot.containers import EngineContainer
+from gpuplan.resources.snapshot.devices import requested_devices
 from gpuplan.types.address import Address
 from gpuplan.types.change import Unmanaged
 from gpuplan.types.diagnostic import Diagnostic, Severity
+from gpuplan.types.value import texts
 
 _PORT_PROXIES = ("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "conmon")
 """Processes that hold a port for a container, which is reported itself."""
@@ -163,7 +163,7 @@ def why_no_room(container: str, uuids: Collection[str], memory: Mapping[str, Dev
             yield f"the old one uses {_gib(used)} of {uuid}, and only {_gib(device.free)} are free"
 
 
-def held_ports(live: Live) -> Iterable[str]:
+def held_ports(live: EngineContainer) -> Iterable[str]:
     """The host ports that a container holds while it runs."""
     published = {
         path.removeprefix("ports."): texts(sides)
@@ -173,7 +173,7 @@ def held_ports(live: Live) -> Iterable[str]:
     return host_ports(published)
 
 
-def _visible_gpus(live: Live, node: NodeDiff) -> tuple[Address, ...]:
+def _visible_gpus(live: EngineContainer, node: NodeDiff) -> tuple[Address, ...]:
     """The GPUs and slices of the plan file that a running container can use."""
     if not live.busy:
         return ()
@@ -181,7 +181,7 @@ def _visible_gpus(live: Live, node: NodeDiff) -> tuple[Address, ...]:
     return tuple(sorted(address for address, uuid in node.context.bindings.items() if uuid in devices))
 
 
-def _held_by_container(desired: DesiredContainer, holder: Live, taken: Sequence[str]) -> Diagnostic:
+def _held_by_container(desired: DesiredContainer, holder: EngineContainer, taken: Sequence[str]) -> Diagnostic:
     name, node = holder.name, desired.address.node
     return desired.issue(
         "Host port already in use",
@@ -195,7 +195,7 @@ def _device_users(uuid: str, observed: ObservedContainers, own: Set[str]) -> Seq
     names = {live.id: live.name for live in observed.containers}
     users: dict[str, None] = {}
     for live in observed.containers:
-        devices = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+        devices = requested_devices(live.config, live.host_config, observed.default_runtime, observed.gpus)
         if live.busy and live.id not in own and uuid in devices and devices < all_devices(observed):
             users[f"container {live.name}"] = None
     for process in observed.processes:
@@ -205,18 +205,18 @@ def _device_users(uuid: str, observed: ObservedContainers, own: Set[str]) -> Seq
     return tuple(users)
 
 
-def _owner(live: Live) -> str:
+def _owner(live: EngineContainer) -> str:
     return f"managed by the plan file {live.plan}" if live.plan else "unmanaged"
 
 
-def _matching_description(live: Live) -> str:
+def _matching_description(live: EngineContainer) -> str:
     return (
         f"container {live.name} ({live.image}) is as the plan file states, but gpuplan did not create it and leaves it "
         "alone (adopt: true replaces it with a managed one)"
     )
 
 
-def _description(live: Live, observed: ObservedContainers) -> str:
+def _description(live: EngineContainer, observed: ObservedContainers) -> str:
     owner = f"{_owner(live)}, " if live.plan else ""
     privileged = "privileged, " if live.host_config.get("Privileged") is True else ""
     devices = usable_devices(live, observed)

@@ -9,7 +9,7 @@ from gpuplan.resources.container.fields.conversion import create_fields
 from gpuplan.resources.container.fields.mounts import REPOSITORY
 from gpuplan.resources.container.replacement import stop_timeout
 from gpuplan.resources.container.spec import THEIRS, TRITON_PORT, ContainerSpec
-from gpuplan.resources.snapshot.labels import DIGEST, NAME, PLAN, TRITON
+from gpuplan.resources.snapshot.containers import DIGEST, NAME, PLAN, TRITON
 from gpuplan.types.value import Json, JsonObject
 
 

@@ -24,13 +24,12 @@ from gpuplan.resources.container.resolve import (
     resolve_devices,
 )
 from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec, from_json
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.resources.snapshot.devices import environment
-from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Severity
-from gpuplan.types.record import Recorded
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Recorded
 from gpuplan.types.snapshot import ProbeError
 
 _ADDED_ENV = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -55,7 +54,7 @@ class Decision:
     change: Change | None = None
     unknown: Unreadable | None = None
     warning: Diagnostic | None = None
-    unmanaged: Live | None = None
+    unmanaged: EngineContainer | None = None
     """The unmanaged container of its name."""
 
     @property
@@ -69,7 +68,7 @@ class Decision:
         return self.desired.spec if self.desired else None
 
     @property
-    def matching(self) -> Live | None:
+    def matching(self) -> EngineContainer | None:
         """The unmanaged container of its name, if that is as the plan file states."""
         return self.unmanaged if self.change is None and self.unknown is None else None
 
@@ -100,7 +99,7 @@ class Decision:
         return any(self.address.covers(address) for address in made)
 
 
-def decide(resource: Desired, own: Sequence[Live], node: NodeDiff) -> Decision:
+def decide(resource: Desired, own: Sequence[EngineContainer], node: NodeDiff) -> Decision:
     """Decide about one desired container. `own` are this plan file's containers of the node."""
     try:
         spec = from_json(resource.spec)
@@ -132,7 +131,9 @@ def decide(resource: Desired, own: Sequence[Live], node: NodeDiff) -> Decision:
     return Decision(resource, desired, converge(desired, before, current, extra, node), warning=warning)
 
 
-def current_container(name: str, own: Sequence[Live]) -> tuple[Live | None, tuple[Live, ...]]:
+def current_container(
+    name: str, own: Sequence[EngineContainer]
+) -> tuple[EngineContainer | None, tuple[EngineContainer, ...]]:
     """The container that counts as the one of a name, and the leftovers of replacements that have to be removed."""
     candidates = [live for live in own if live.role == name]
     order = {name: 0, name + PREVIOUS_SUFFIX: 2, name + FAILED_SUFFIX: 4}
@@ -172,7 +173,9 @@ def engine_unreadable(desired: Sequence[Desired], error: ProbeError, context: Di
     return Comparison(unknown=tuple(Unreadable(address, _engine_unreadable(address, error)) for address in addresses))
 
 
-def _unmanaged(address: Address, current: Live | None, node: NodeDiff) -> tuple[Live | None, Live | None]:
+def _unmanaged(
+    address: Address, current: EngineContainer | None, node: NodeDiff
+) -> tuple[EngineContainer | None, EngineContainer | None]:
     """The unmanaged container with the name (or that gets it back), and the one that an adoption has replaced."""
     replaced = _replaced_by_adoption(address, node)
     holder = next(
@@ -189,14 +192,14 @@ def _unmanaged(address: Address, current: Live | None, node: NodeDiff) -> tuple[
     return (holder if unfinished else None), None
 
 
-def _replaced_by_adoption(address: Address, node: NodeDiff) -> Live | None:
+def _replaced_by_adoption(address: Address, node: NodeDiff) -> EngineContainer | None:
     """The unmanaged container that an interrupted adoption began to replace."""
     container_id = node.context.record.remembered.get(address, {}).get(REPLACES)
     names = (address.name, address.name + PREVIOUS_SUFFIX)
     return next((live for live in node.observed.containers if live.id == container_id and live.name in names), None)
 
 
-def _decide_unmanaged(desired: DesiredContainer, live: Live, node: NodeDiff) -> Decision:
+def _decide_unmanaged(desired: DesiredContainer, live: EngineContainer, node: NodeDiff) -> Decision:
     """An unmanaged container has the name. It is left alone, unless the plan file states adopt: true.
 
     An engine cannot add labels to an existing container, so adopting one means replacing it.
@@ -218,7 +221,7 @@ def _decide_unmanaged(desired: DesiredContainer, live: Live, node: NodeDiff) -> 
     return Decision(resource, desired, change, warning=warning, unmanaged=live)
 
 
-def _compare_unmanaged(desired: DesiredContainer, live: Live, node: NodeDiff) -> Differences:
+def _compare_unmanaged(desired: DesiredContainer, live: EngineContainer, node: NodeDiff) -> Differences:
     spec = _without_added_env(desired.spec, live)
     compared = differences(spec, None, live, desired.resolved, node.observed, node.context)
     if (cause := disturbance(desired, node.context)) is not None:
@@ -226,7 +229,7 @@ def _compare_unmanaged(desired: DesiredContainer, live: Live, node: NodeDiff) ->
     return compared
 
 
-def _adopt(desired: DesiredContainer, live: Live, compared: Differences, node: NodeDiff) -> Change:
+def _adopt(desired: DesiredContainer, live: EngineContainer, compared: Differences, node: NodeDiff) -> Change:
     """The change by which a managed container replaces an unmanaged one."""
     observed = node.observed
     desired = replace(
@@ -244,7 +247,7 @@ def _adopt(desired: DesiredContainer, live: Live, compared: Differences, node: N
     return replace_container(desired, live, fields, reasons, disturbance(desired, node.context))
 
 
-def _without_added_env(spec: ContainerSpec, live: Live) -> ContainerSpec:
+def _without_added_env(spec: ContainerSpec, live: EngineContainer) -> ContainerSpec:
     """Without the variables that gpuplan adds by itself; the devices that they select are compared as devices."""
     has = environment(live.config)
     env = {
@@ -274,7 +277,7 @@ def _last_applied(resource: Desired, recorded: Recorded | None) -> tuple[Before 
         )
 
 
-def _differs(desired: DesiredContainer, live: Live, compared: Differences) -> Diagnostic:
+def _differs(desired: DesiredContainer, live: EngineContainer, compared: Differences) -> Diagnostic:
     paths = dict.fromkeys(change.path for change in compared.fields)
     what = ", ".join(paths) or "; ".join(compared.reasons)
     name = desired.address.name
@@ -287,7 +290,7 @@ def _differs(desired: DesiredContainer, live: Live, compared: Differences) -> Di
     )
 
 
-def _auto_remove(desired: DesiredContainer, live: Live) -> Diagnostic:
+def _auto_remove(desired: DesiredContainer, live: EngineContainer) -> Diagnostic:
     return desired.issue(
         "Cannot adopt the container",
         f"{live.name} on {desired.address.node} was started with --rm: the engine removes it as soon as it stops, so "

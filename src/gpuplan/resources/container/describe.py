@@ -11,10 +11,9 @@ from gpuplan.resources.container.fields.table import FIELDS
 from gpuplan.resources.container.images import find_image
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage, unnamed_volumes
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec
-from gpuplan.resources.snapshot.devices import environment, requested
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.resources.snapshot.containers import EngineContainer
+from gpuplan.resources.snapshot.devices import environment, requested_devices
+from gpuplan.types.value import Json, JsonObject, texts
 
 IsPrivate = Callable[[str, str], bool]
 _NOT_DESCRIBED = {"Links": "links", "VolumesFrom": "volumes of another container"}
@@ -34,14 +33,16 @@ class Described:
     """What it has and a plan file cannot state; such settings are neither compared nor changed."""
 
 
-def describe(live: Live, observed: ObservedContainers, devices: Mapping[str, str], private: IsPrivate) -> Described:
+def describe(
+    live: EngineContainer, observed: ObservedContainers, devices: Mapping[str, str], private: IsPrivate
+) -> Described:
     """Describe one container.
 
     `devices` are the plan file's names of GPUs and slices by UUID; `private` decides of a variable and its value
     whether it is a secret.
     """
     image = observed.image(live.image_id)
-    given = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    given = requested_devices(live.config, live.host_config, observed.default_runtime, observed.gpus)
     env = dict(_env(live, image, bool(given)))
     secrets = tuple(name for name, value in env.items() if private(name, value))
     section: dict[str, Json] = {
@@ -54,7 +55,9 @@ def describe(live: Live, observed: ObservedContainers, devices: Mapping[str, str
     return Described(live.name, stated, secrets, tuple(_not_described(live, image)))
 
 
-def _fields(live: Live, observed: ObservedContainers, image: ObservedImage | None) -> Iterator[tuple[str, Json]]:
+def _fields(
+    live: EngineContainer, observed: ObservedContainers, image: ObservedImage | None
+) -> Iterator[tuple[str, Json]]:
     """Each field that is neither the image's nor the engine's default, as the plan file writes it."""
     fields = dict(observed_fields(live, observed.networks))
     given = dict(image_fields(image.config, ContainerSpec(image=""))) if image else {}
@@ -80,7 +83,7 @@ def _fields(live: Live, observed: ObservedContainers, image: ObservedImage | Non
             yield name, field.write(parts)
 
 
-def _image_name(live: Live, observed: ObservedContainers) -> str:
+def _image_name(live: EngineContainer, observed: ObservedContainers) -> str:
     """The name that it was created by, if that still means its image; else another one, or the id."""
     image = observed.image(live.image_id)
     names = (live.image, *(image.tags if image else ()), *(image.digests if image else ()))
@@ -88,7 +91,7 @@ def _image_name(live: Live, observed: ObservedContainers) -> str:
     return next(same, live.image_id)
 
 
-def _env(live: Live, image: ObservedImage | None, gpus: bool) -> Iterator[tuple[str, str]]:
+def _env(live: EngineContainer, image: ObservedImage | None, gpus: bool) -> Iterator[tuple[str, str]]:
     """What differs from the image, without what a container with GPUs is given anyway."""
     of_image = environment(image.config) if image else {}
     given = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID") if gpus else ()
@@ -106,7 +109,7 @@ def _escaped(value: Json) -> Json:
     return [_escaped(item) for item in value] if isinstance(value, Sequence) else value
 
 
-def _not_described(live: Live, image: ObservedImage | None) -> Iterator[str]:
+def _not_described(live: EngineContainer, image: ObservedImage | None) -> Iterator[str]:
     for key, words in _NOT_DESCRIBED.items():
         if live.host_config.get(key):
             yield words

@@ -26,7 +26,7 @@ from gpuplan.resources.container.server import (
     repository_mounts,
 )
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec, EnvValue, from_json, to_json
-from gpuplan.secrets.references import is_secret
+from gpuplan.secrets.references import is_secret_reference
 from gpuplan.triton.releases import release_of
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Severity
@@ -131,7 +131,7 @@ def _env_value(value: str | int | float | bool) -> EnvValue:
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
-    return {"secret": text} if is_secret(text) else text
+    return {"secret": text} if is_secret_reference(text) else text
 
 
 def _of_model_server(

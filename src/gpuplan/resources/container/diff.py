@@ -43,14 +43,13 @@ from gpuplan.resources.container.images import (
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.resolve import NodeDiff
 from gpuplan.resources.container.spec import ContainerSpec
-from gpuplan.resources.snapshot.devices import requested
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts
+from gpuplan.resources.snapshot.containers import EngineContainer
+from gpuplan.resources.snapshot.devices import requested_devices
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import Json, digest
+from gpuplan.types.value import Json, digest, texts
 
 
 def diff(desired: Sequence[Desired], observed: ObservedContainers, context: DiffContext) -> Comparison:
@@ -94,7 +93,7 @@ def _image_changes(decisions: Sequence[Decision], changes: Sequence[Change], nod
     yield from images_to_remove(desired, staying, node)
 
 
-def _removed_by(change: Change, node: NodeDiff) -> Iterable[Live]:
+def _removed_by(change: Change, node: NodeDiff) -> Iterable[EngineContainer]:
     """The containers that no longer exist after a change."""
     plan, name = node.context.plan, change.address.name
     own = [live for live in node.observed.containers if live.plan == plan and live.role == name]
@@ -126,7 +125,7 @@ def _conflicts(decisions: Sequence[Decision], node: NodeDiff) -> Iterator[Diagno
 
 
 def _tag_warnings(
-    decisions: Sequence[Decision], own: Sequence[Live], observed: ObservedContainers
+    decisions: Sequence[Decision], own: Sequence[EngineContainer], observed: ObservedContainers
 ) -> Iterator[Diagnostic]:
     """Tags that have moved while their containers keep the image that they were created from."""
     for decision in decisions:
@@ -137,7 +136,7 @@ def _tag_warnings(
 
 
 def _gpu_access_issues(
-    decisions: Sequence[Decision], cdi: Change | None, own: Sequence[Live], observed: ObservedContainers
+    decisions: Sequence[Decision], cdi: Change | None, own: Sequence[EngineContainer], observed: ObservedContainers
 ) -> Iterator[Diagnostic]:
     """Why containers that are to be started would not get their GPUs."""
     starting = [(decision.desired, decision.creates) for decision in decisions if decision.desired and decision.starts]
@@ -160,7 +159,7 @@ def _digest(name: str, spec: ContainerSpec | None, observed: ObservedContainers)
     return digest({"containers": containers, "image": image.id if image else None})
 
 
-def _summary(live: Live, observed: ObservedContainers) -> Json:
+def _summary(live: EngineContainer, observed: ObservedContainers) -> Json:
     fields = observed_fields(live)
     return {
         "id": live.id,
@@ -169,7 +168,7 @@ def _summary(live: Live, observed: ObservedContainers) -> Json:
         "image": live.image_id,
         "limits": [fields[path] for path in ("restart", "memory", "cpus")],
         "denied": list(observed.denied.get(live.id, ())),
-        "gpus": sorted(requested(live.config, live.host_config, observed.default_runtime, observed.gpus)),
+        "gpus": sorted(requested_devices(live.config, live.host_config, observed.default_runtime, observed.gpus)),
     }
 
 

@@ -25,12 +25,11 @@ from gpuplan.resources.container.resolve import ResolvedDevices, compare_devices
 from gpuplan.resources.container.secret_digests import SecretState, secret_reasons, secret_states
 from gpuplan.resources.container.server import completion_flag
 from gpuplan.resources.container.spec import VISIBLE, ContainerSpec, EnvValue
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.resources.snapshot.devices import environment
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts, whole
 from gpuplan.types.change import FieldChange
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json
+from gpuplan.types.value import Json, integer, texts
 
 UNLABELLED = "label=disable"
 """Security option that the engine gives a container in a namespace of the node, and a privileged one."""
@@ -65,7 +64,7 @@ class Differences:
 def differences(
     spec: ContainerSpec,
     before: Before | None,
-    live: Live,
+    live: EngineContainer,
     bound: ResolvedDevices,
     observed: ObservedContainers,
     context: DiffContext,
@@ -96,7 +95,7 @@ def differences(
 def compare_env(
     desired: Mapping[str, EnvValue],
     before: Before | None,
-    live: Live,
+    live: EngineContainer,
     image: ObservedImage | None,
     secrets: Mapping[str, SecretState],
 ) -> Iterator[FieldChange]:
@@ -129,7 +128,7 @@ def desired_env(desired: Mapping[str, EnvValue]) -> Iterator[FieldChange]:
         yield FieldChange(f"env.{name}", None, None if secret else str(value), sensitive=secret)
 
 
-def is_default(path: str, fields: Fields, live: Live, observed: ObservedContainers) -> bool:
+def is_default(path: str, fields: Fields, live: EngineContainer, observed: ObservedContainers) -> bool:
     """True if a container has this of a field because nothing was stated: the engine gives it by itself."""
     name, value, engine = path.partition(".")[0], fields[path], observed.engine
     if value in FIELDS[name].empty:
@@ -138,7 +137,7 @@ def is_default(path: str, fields: Fields, live: Live, observed: ObservedContaine
         "logging.driver": engine.log_driver,
         "runtime": observed.default_runtime,
         "cgroupns": _CGROUPNS.get(engine.cgroup_version, value),
-        "memory_swap": 2 * whole(fields.get("memory")),
+        "memory_swap": 2 * integer(fields.get("memory")),
         "hostname": value if fields["network"] == "host" else live.id[:12],
     }
     return path in by_engine and value == by_engine[path]
@@ -156,7 +155,7 @@ def _unstated_variables(env: Sequence[FieldChange], spec: ContainerSpec) -> Iter
             yield f"it has a variable {name}, which the plan file does not state"
 
 
-def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
+def _name(live: EngineContainer) -> tuple[FieldChange | None, tuple[str, ...]]:
     if live.name == live.role:
         return None, ()
     why = "a replacement was interrupted" if is_leftover(live) else "it was renamed"
@@ -164,7 +163,7 @@ def _name(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
 
 
 def _compare_fields(
-    spec: ContainerSpec, recorded: ContainerSpec | None, live: Live, observed: ObservedContainers
+    spec: ContainerSpec, recorded: ContainerSpec | None, live: EngineContainer, observed: ObservedContainers
 ) -> Iterator[FieldChange]:
     image = observed.image(live.image_id)
     given = image_fields(image.config, spec) if image else {}
@@ -183,7 +182,7 @@ def _compare_fields(
             yield FieldChange(path, show_value(path, actual[path]), None)
 
 
-def _without_own_names(path: str, stated: Json, live: Live) -> Json:
+def _without_own_names(path: str, stated: Json, live: EngineContainer) -> Json:
     """Aliases on a network, without those that a container has anyway."""
     if not path.startswith("networks."):
         return stated
@@ -199,7 +198,7 @@ def _as_good(spec: ContainerSpec, actual: Json, desired: Json) -> bool:
     )
 
 
-def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
+def _completion(spec: ContainerSpec, live: EngineContainer) -> tuple[str, ...]:
     """Why a server with auto-completion off is replaced."""
     off = completion_flag(False, None)
     runs_without = any(word in off for word in texts(live.config.get("Cmd")))
@@ -208,7 +207,7 @@ def _completion(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
     return (f"it runs with {off[0]}, and {spec.config_lacks}; complete the config to keep the container",)
 
 
-def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: ObservedContainers) -> Fields:
+def _compared(spec: ContainerSpec, fields: Fields, live: EngineContainer, observed: ObservedContainers) -> Fields:
     """The fields of a container, without what is compared as another field and what the engine adds by itself.
 
     The network that a container was created on is one of its networks; and a container in a namespace of the node, or a
@@ -222,7 +221,7 @@ def _compared(spec: ContainerSpec, fields: Fields, live: Live, observed: Observe
     return {path: value for path, value in left.items() if path != "security_opt" or value}
 
 
-def _plain_before(name: str, has: str, before: Before | None, live: Live) -> bool:
+def _plain_before(name: str, has: str, before: Before | None, live: EngineContainer) -> bool:
     """True if the value that a container has cannot be a secret.
 
     The record has to state the variable as plain text, and the container must not come from another spec: a run that

@@ -8,11 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.change import FieldChange
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, mapping, mappings, texts
 
 HOOK, CDI_HOOK, WRITER = "nvidia-container-runtime-hook", "nvidia-cdi-hook", "nvidia-ctk"
 FIRST_CDI = 25
@@ -124,7 +123,7 @@ def read_access(snapshot: Snapshot) -> Mapping[str, tuple[str, ...]]:
 
 
 def access_lost(
-    live: Live, denied: Mapping[str, tuple[str, ...]], systemd: bool
+    live: EngineContainer, denied: Mapping[str, tuple[str, ...]], systemd: bool
 ) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference that a container lost its GPUs although its configuration did not change, and the reasons."""
     files = denied.get(live.id, ()) if live.status == "running" else ()
@@ -140,7 +139,7 @@ def access_lost(
     return FieldChange(FIELD, "lost", "granted"), (lost, f"{cause}; only a new container gets the GPUs back")
 
 
-def compare_state(live: Live) -> tuple[FieldChange | None, tuple[str, ...]]:
+def compare_state(live: EngineContainer) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference in its state, and the reasons; None if it runs."""
     if live.status == "running":
         return None, ()

@@ -17,7 +17,7 @@ from gpuplan.resources.container.fields.field import Report
 from gpuplan.resources.container.read import ObservedContainers, ObservedImage
 from gpuplan.resources.container.resolve import DesiredContainer, NodeDiff
 from gpuplan.resources.container.spec import Archived, ContainerSpec
-from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Severity
@@ -100,7 +100,7 @@ def find_image(name: str, images: Iterable[ObservedImage]) -> ObservedImage | No
     return None
 
 
-def images_of(containers: Iterable[Live], observed: ObservedContainers) -> tuple[Address, ...]:
+def images_of(containers: Iterable[EngineContainer], observed: ObservedContainers) -> tuple[Address, ...]:
     """The images of containers, under every name that they have on the node."""
     addresses: dict[Address, None] = {}
     for live in containers:
@@ -176,7 +176,7 @@ def images_to_fetch(specs: Iterable[ContainerSpec], observed: ObservedContainers
         yield _fetch(request, observed)
 
 
-def images_to_remove(desired: Set[str], staying: Iterable[Live], node: NodeDiff) -> Iterator[Change]:
+def images_to_remove(desired: Set[str], staying: Iterable[EngineContainer], node: NodeDiff) -> Iterator[Change]:
     """One change for each image that gpuplan fetched and that is no longer needed.
 
     `desired` are canonical names; `staying` are the containers, managed or not, that the change set leaves. The image
@@ -200,7 +200,7 @@ def images_to_look_up(desired: Sequence[Desired]) -> tuple[str, ...]:
 
 
 def image_differs(
-    spec: ContainerSpec, live: Live, observed: ObservedContainers
+    spec: ContainerSpec, live: EngineContainer, observed: ObservedContainers
 ) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference between the image that a container runs and the one that it should run."""
     if spec.image == live.image_id:
@@ -219,7 +219,7 @@ def image_differs(
     return FieldChange("image", live.image, spec.image), ()
 
 
-def moved_tag(spec: ContainerSpec, live: Live, observed: ObservedContainers) -> MovedTag | None:
+def moved_tag(spec: ContainerSpec, live: EngineContainer, observed: ObservedContainers) -> MovedTag | None:
     """How the tag of a container has moved; None for an image that is named by digest, id or archive."""
     if is_pinned(spec.image) or archive_ids(spec, observed) or canonical_name(live.image) != canonical_name(spec.image):
         return None
@@ -233,7 +233,7 @@ def moved_tag(spec: ContainerSpec, live: Live, observed: ObservedContainers) -> 
     return MovedTag("in its registry", short_digest(sorted(running)[0]), short_digest(answer.digest))
 
 
-def tag_moved(desired: DesiredContainer, live: Live, observed: ObservedContainers) -> Iterator[Diagnostic]:
+def tag_moved(desired: DesiredContainer, live: EngineContainer, observed: ObservedContainers) -> Iterator[Diagnostic]:
     """The tag moved, and the container keeps the image that it was created from."""
     tag = moved_tag(desired.spec, live, observed)
     if tag is not None:

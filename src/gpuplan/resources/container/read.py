@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuplan.resources.container.gpu_access import Toolkit, read_access, read_toolkit
-from gpuplan.resources.snapshot.devices import Gpus, read_gpus
-from gpuplan.resources.snapshot.docker import Live, containers
-from gpuplan.resources.snapshot.labels import ASIDE
-from gpuplan.resources.snapshot.raw import mapping, mappings, sequence, texts, whole
+from gpuplan.resources.snapshot.containers import REPLACEMENT_MARK, EngineContainer, containers
+from gpuplan.resources.snapshot.devices import NodeGpus, read_gpus
 from gpuplan.types.snapshot import ProbeError, Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, integer, mapping, mappings, sequence, texts
 
-PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX = f"{ASIDE}old", f"{ASIDE}new", f"{ASIDE}failed"
+PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX = (
+    f"{REPLACEMENT_MARK}old",
+    f"{REPLACEMENT_MARK}new",
+    f"{REPLACEMENT_MARK}failed",
+)
 """Suffixes that a replacement gives the previous container, the new one until it is ready, and one that failed."""
 _SHORT_ID = 12
 """Characters of an id that docker shows."""
@@ -119,9 +121,9 @@ class ObservedContainers:
     """What the container kind reads of a node."""
 
     node: str
-    containers: tuple[Live, ...] = ()
+    containers: tuple[EngineContainer, ...] = ()
     images: tuple[ObservedImage, ...] = ()
-    gpus: Gpus = field(default_factory=Gpus)
+    gpus: NodeGpus = field(default_factory=NodeGpus)
     registry: Mapping[str, RegistryAnswer] = field(default_factory=dict)
     """By image as the plan file names it, for those with `pull: always`."""
     networks: Mapping[str, str] = field(default_factory=dict)
@@ -174,12 +176,12 @@ def read(snapshot: Snapshot) -> ObservedContainers:
         return ObservedContainers(snapshot.node, gpus=gpus, error=unexpected)
 
 
-def is_leftover(live: Live) -> bool:
+def is_leftover(live: EngineContainer) -> bool:
     """True for a container that an interrupted or failed replacement left."""
     return live.name.endswith((PREVIOUS_SUFFIX, NEW_SUFFIX, FAILED_SUFFIX))
 
 
-def unnamed_volumes(live: Live, image: ObservedImage | None) -> tuple[str, ...]:
+def unnamed_volumes(live: EngineContainer, image: ObservedImage | None) -> tuple[str, ...]:
     """Paths of a container's anonymous volumes, which are deleted with it, except those that its image declares."""
     expected = mapping(image.config.get("Volumes")) if image else {}
     named = {bind.partition(":")[2].partition(":")[0] for bind in texts(live.host_config.get("Binds"))}
@@ -200,7 +202,7 @@ def is_podman(version: JsonObject) -> bool:
     return any(component.get("Name") == "Podman Engine" for component in mappings(version.get("Components")))
 
 
-def as_docker(live: Live) -> Live:
+def as_docker(live: EngineContainer) -> EngineContainer:
     """A container of Podman's as Docker would report it."""
     added = (*_PODMAN_ENV, f"HOSTNAME={live.config.get('Hostname')}", f"HOSTNAME={live.id[:12]}")
     env = [line for line in texts(live.config.get("Env")) if line not in added]
@@ -263,8 +265,8 @@ def _engine(info: JsonObject, version: JsonObject) -> ObservedEngine:
     return ObservedEngine(
         log_driver=str(info.get("LoggingDriver") or ""),
         architecture=_ARCHITECTURES.get(machine, machine),
-        memory=whole(info.get("MemTotal")),
-        cpus=whole(info.get("NCPU")),
+        memory=integer(info.get("MemTotal")),
+        cpus=integer(info.get("NCPU")),
         cgroup_version=str(info.get("CgroupVersion") or ""),
         api=str(version.get("ApiVersion") or ""),
         containerd_store=any(
@@ -277,9 +279,9 @@ def _listeners(snapshot: Snapshot) -> tuple[Listener, ...]:
     return tuple(
         Listener(
             address=str(raw.get("address") or ""),
-            port=whole(raw.get("port")),
+            port=integer(raw.get("port")),
             protocol=str(raw.get("protocol") or "tcp"),
-            pid=whole(raw.get("pid")),
+            pid=integer(raw.get("pid")),
             name=str(raw.get("name") or ""),
             container=str(raw.get("container") or ""),
         )
@@ -302,7 +304,7 @@ def _processes(gpu: JsonObject) -> Iterator[GpuProcess]:
         instance = (process.get("gpu_instance"), process.get("compute_instance"))
         yield GpuProcess(
             device=slices.get(instance, str(gpu.get("uuid") or "")),
-            pid=whole(process.get("pid")),
+            pid=integer(process.get("pid")),
             name=str(process.get("name") or ""),
             container=str(process.get("container") or ""),
         )
@@ -311,12 +313,14 @@ def _processes(gpu: JsonObject) -> Iterator[GpuProcess]:
 def _device_memory(gpu: JsonObject) -> Iterator[tuple[str, DeviceMemory]]:
     processes = list(mappings(gpu.get("processes")))
     exclusive = gpu.get("compute_mode") == "exclusive_process"
-    free = whole(mapping(gpu.get("memory")).get("free"))
+    free = integer(mapping(gpu.get("memory")).get("free"))
     yield str(gpu.get("uuid") or ""), DeviceMemory(free, exclusive, _held(processes))
-    sizes = {profile.get("name"): whole(profile.get("memory_mib")) * _MIB for profile in mappings(gpu.get("profiles"))}
+    sizes = {
+        profile.get("name"): integer(profile.get("memory_mib")) * _MIB for profile in mappings(gpu.get("profiles"))
+    }
     for instance in mappings(gpu.get("instances")):
         inside = [process for process in processes if process.get("gpu_instance") == instance.get("id")]
-        used = sum(whole(process.get("used_memory")) for process in inside)
+        used = sum(integer(process.get("used_memory")) for process in inside)
         free = max(0, sizes.get(instance.get("profile"), 0) - used)
         for compute in mappings(instance.get("compute_instances")):
             own = [process for process in inside if process.get("compute_instance") in (None, compute.get("id"))]
@@ -327,5 +331,5 @@ def _held(processes: Iterable[JsonObject]) -> Mapping[str, int]:
     held: dict[str, int] = {}
     for process in processes:
         if container := str(process.get("container") or ""):
-            held[container] = held.get(container, 0) + whole(process.get("used_memory"))
+            held[container] = held.get(container, 0) + integer(process.get("used_memory"))
     return held

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from gpuplan.resources.container.fields import mounts
 from gpuplan.resources.container.read import ObservedContainers
 from gpuplan.resources.container.spec import ContainerSpec
-from gpuplan.resources.snapshot.devices import asked, requested
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.labels import DEVICES
-from gpuplan.resources.snapshot.raw import mappings
+from gpuplan.resources.snapshot.containers import DEVICES, EngineContainer
+from gpuplan.resources.snapshot.devices import requested_devices, requested_names
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import KnownAfterApply
+from gpuplan.types.value import KnownAfterApply, mappings
 
 _GPU_FILE = re.compile(r"^/dev/nvidia(\d+)$")
 _DEVICE_DIRECTORIES = ("/", "/dev", "/dev/char")
@@ -63,7 +61,7 @@ class DesiredContainer:
     """Id of the unmanaged container that it replaces."""
     by_cdi: bool = False
     """Its devices have to be requested by their CDI names."""
-    also_running: tuple[Live, ...] = ()
+    also_running: tuple[EngineContainer, ...] = ()
     """Further running containers of it, left by an interrupted replacement."""
 
     @property
@@ -98,7 +96,7 @@ def resolve_devices(names: Sequence[str], context: DiffContext) -> ResolvedDevic
     return ResolvedDevices(devices, tuple(unresolved))
 
 
-def devices_of(live: Live, node: NodeDiff) -> tuple[Address, ...]:
+def devices_of(live: EngineContainer, node: NodeDiff) -> tuple[Address, ...]:
     """Addresses of the GPUs and slices that a container has, by the plan file and by the node's record.
 
     The record counts because a container may hold a GPU that the plan file no longer names.
@@ -112,16 +110,16 @@ def devices_of(live: Live, node: NodeDiff) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
-def devices_are_known(live: Live, observed: ObservedContainers) -> bool:
+def devices_are_known(live: EngineContainer, observed: ObservedContainers) -> bool:
     """False if the container requests GPUs by index or all of them, and not every GPU of the node is known."""
     if observed.gpus.known or live.labels.get(DEVICES):
         return True
-    names = asked(live.config, live.host_config, observed.default_runtime)
+    names = requested_names(live.config, live.host_config, observed.default_runtime)
     return all(name.startswith(("GPU-", "MIG-")) for name in names)
 
 
 def compare_devices(
-    resolved: ResolvedDevices, live: Live, observed: ObservedContainers
+    resolved: ResolvedDevices, live: EngineContainer, observed: ObservedContainers
 ) -> tuple[FieldChange | None, tuple[str, ...]]:
     """The difference between the desired devices and those of a container, and the reasons."""
     held = _devices(live, observed)
@@ -136,13 +134,13 @@ def compare_devices(
     return FieldChange("gpus", before, list(after)), tuple(_device_reasons(resolved, held, observed))
 
 
-def usable_devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
+def usable_devices(live: EngineContainer, observed: ObservedContainers) -> frozenset[str]:
     """UUIDs of all devices that a running container can use, however it was given them.
 
     A privileged one has every device file of the node. A device file alone counts as the GPU of that index, because
     the driver numbers both in PCI bus order.
     """
-    devices = requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    devices = requested_devices(live.config, live.host_config, observed.default_runtime, observed.gpus)
     if live.host_config.get("Privileged") is True:
         devices |= all_devices(observed)
     for device in mappings(live.host_config.get("Devices")):
@@ -159,10 +157,10 @@ def all_devices(observed: ObservedContainers) -> frozenset[str]:
     return frozenset(uuid for gpu in observed.gpus.gpus for uuid in gpu.usable)
 
 
-def _devices(live: Live, observed: ObservedContainers) -> frozenset[str]:
+def _devices(live: EngineContainer, observed: ObservedContainers) -> frozenset[str]:
     if labelled := live.labels.get(DEVICES):
         return frozenset(labelled.split(","))
-    return requested(live.config, live.host_config, observed.default_runtime, observed.gpus)
+    return requested_devices(live.config, live.host_config, observed.default_runtime, observed.gpus)
 
 
 def _device_reasons(resolved: ResolvedDevices, held: frozenset[str], observed: ObservedContainers) -> Iterator[str]:

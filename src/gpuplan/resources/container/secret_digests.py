@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuplan.resources.container.spec import EnvValue
+from gpuplan.resources.snapshot.containers import KEYED_DIGESTS, EngineContainer
 from gpuplan.resources.snapshot.devices import environment
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.labels import SEALS
 from gpuplan.types.value import Secret, canonical, keyed_digest
 
 KEY_CHECK = "*"
@@ -34,11 +33,11 @@ class SecretState:
 def secret_digests_label(container: str, secrets: Mapping[str, str], seal: Callable[..., str]) -> Mapping[str, str]:
     """The label of a container that is created with these secrets, by variable; none without secrets."""
     digests = {name: digest for name, text in secrets.items() if (digest := seal(container, name, text))}
-    return {SEALS: canonical({**digests, KEY_CHECK: seal(container, KEY_CHECK)})} if digests else {}
+    return {KEYED_DIGESTS: canonical({**digests, KEY_CHECK: seal(container, KEY_CHECK)})} if digests else {}
 
 
 def secret_states(
-    env: Mapping[str, EnvValue], live: Live, secrets: Mapping[str, Secret], key: str
+    env: Mapping[str, EnvValue], live: EngineContainer, secrets: Mapping[str, Secret], key: str
 ) -> Mapping[str, SecretState]:
     """The state of each secret variable of a spec."""
     return {
@@ -57,7 +56,7 @@ def secret_reasons(states: Mapping[str, SecretState]) -> tuple[str, ...]:
     return (*edited, *rotated)
 
 
-def _secret_state(name: str, live: Live, resolved: Secret | None, key: str) -> SecretState:
+def _secret_state(name: str, live: EngineContainer, resolved: Secret | None, key: str) -> SecretState:
     """Nothing can be said with neither the secret nor a usable digest."""
     actual = environment(live.config).get(name)
     if actual is None:
@@ -74,9 +73,9 @@ def _secret_state(name: str, live: Live, resolved: Secret | None, key: str) -> S
     return SecretState(differs=resolved is not None, rotated=resolved is not None)
 
 
-def _digests(live: Live) -> Mapping[str, str]:
+def _digests(live: EngineContainer) -> Mapping[str, str]:
     try:
-        label = json.loads(live.labels.get(SEALS, "{}"))
+        label = json.loads(live.labels.get(KEYED_DIGESTS, "{}"))
     except ValueError:
         return {}
     return {str(name): str(digest) for name, digest in label.items()} if isinstance(label, dict) else {}

@@ -25,8 +25,8 @@ from gpuplan.resources.gpu.steps import GpuSteps, existing_compute_address, miss
 from gpuplan.resources.gpu.users import Users
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange, Step, Unmanaged
-from gpuplan.types.record import Record
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import join_words
+from gpuplan.types.resource import Record
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,9 @@ from gpuplan.resources.gpu.settings import setting_errors
 from gpuplan.resources.gpu.users import users_of_gpu
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, Unmanaged, Unreadable
-from gpuplan.types.diagnostic import Diagnostic, Location
+from gpuplan.types.diagnostic import Diagnostic, Location, join_words
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
-from gpuplan.types.text import join_words
 from gpuplan.types.value import KnownAfterApply, digest
 
 

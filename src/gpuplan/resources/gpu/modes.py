@@ -13,7 +13,7 @@ from gpuplan.resources.gpu.settings import BY_NAME, differing, without_reset
 from gpuplan.resources.gpu.users import Users
 from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange, Unmanaged
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import join_words
 
 
 class Requirement(enum.Enum):

@@ -22,13 +22,11 @@ from gpuplan.resources.gpu.observed import (
     UnreadableGpu,
 )
 from gpuplan.resources.gpu.settings import read_settings
-from gpuplan.resources.snapshot.devices import Gpus, read_gpus, requested
-from gpuplan.resources.snapshot.docker import image_labels, is_copy
-from gpuplan.resources.snapshot.labels import NAME, PLAN
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
+from gpuplan.resources.snapshot.containers import NAME, PLAN, image_labels, is_copy
+from gpuplan.resources.snapshot.devices import NodeGpus, read_gpus, requested_devices
 from gpuplan.types.address import parse_address
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.types.value import Json, JsonObject, as_list, as_object
+from gpuplan.types.value import Json, JsonObject, as_list, as_object, integer, mapping, mappings
 
 GUEST_MODES = ("passthrough", "vgpu")
 """Virtualisation modes of a GPU inside a virtual machine, whose hypervisor may refuse a reset."""
@@ -152,7 +150,7 @@ def _read_process(raw: JsonObject) -> ObservedProcess:
     )
 
 
-def _read_containers(probe: Probe, gpus: Gpus) -> Mapping[str, GpuContainer] | ProbeError:
+def _read_containers(probe: Probe, gpus: NodeGpus) -> Mapping[str, GpuContainer] | ProbeError:
     if probe.error is not None:
         return {} if probe.error.code in WITHOUT_CONTAINERS else probe.error
     raw = mapping(probe.value)
@@ -167,7 +165,7 @@ def _read_containers(probe: Probe, gpus: Gpus) -> Mapping[str, GpuContainer] | P
     return {container.id: container for container in containers}
 
 
-def _read_container(inspect: JsonObject, runtime: str, gpus: Gpus, image_labels: JsonObject) -> GpuContainer:
+def _read_container(inspect: JsonObject, runtime: str, gpus: NodeGpus, image_labels: JsonObject) -> GpuContainer:
     config, host_config = mapping(inspect.get("Config")), mapping(inspect.get("HostConfig"))
     name, labels = str(inspect.get("Name")).lstrip("/"), mapping(config.get("Labels"))
     managed = NAME in labels and not is_copy(name, labels, image_labels)
@@ -176,8 +174,8 @@ def _read_container(inspect: JsonObject, runtime: str, gpus: Gpus, image_labels:
         id=str(inspect.get("Id")),
         name=name,
         plan=str(labels.get(PLAN) or "") if managed else "",
-        devices=tuple(sorted(requested(config, host_config, runtime, gpus))),
-        all_gpus=any(whole(request.get("Count")) < 0 for request in requests),
+        devices=tuple(sorted(requested_devices(config, host_config, runtime, gpus))),
+        all_gpus=any(integer(request.get("Count")) < 0 for request in requests),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuplan.resources.gpu.observed import ObservedGpu, SettingValue
 from gpuplan.resources.gpu.settings import BY_NAME
 from gpuplan.types.address import Address
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from gpuplan.types.value import JsonObject
 
 

@@ -20,10 +20,8 @@ from gpuplan.resources.gpu.observed import (
 from gpuplan.resources.gpu.recorded import recorded_uuid
 from gpuplan.types.address import Address
 from gpuplan.types.change import Unreadable
-from gpuplan.types.diagnostic import Diagnostic, Location
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import Diagnostic, Location, join_words
+from gpuplan.types.resource import Desired, Record
 
 _PCI = re.compile(r"^(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-9a-f]))?$")
 _PROFILE_PARTS = re.compile(r"^(?:\d+c\.)?(\d+)g(?:\.(\d+)gb)?(.*)$")

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuplan.resources.gpu.observed import ObservedGpu, SettingValue
-from gpuplan.resources.snapshot.raw import mapping
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Location
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, mapping
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gpuplan.resources.gpu.settings import BY_NAME
 from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import join_words
 from gpuplan.types.value import JsonObject
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from gpuplan.nvidia.mig_names import parse_profile
 from gpuplan.resources.model.spec import ModelSpec, SliceSize, model_spec
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, integer, mapping, mappings
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -139,14 +138,15 @@ def _pools(gpu: JsonObject) -> Iterator[tuple[str, MemoryPool]]:
     raw = gpu.get("processes")
     processes = None if isinstance(raw, Mapping) else list(mappings(raw))
     if mapping(gpu.get("mig")).get("current") is not True:
-        total = whole(mapping(gpu.get("memory")).get("total"))
+        total = integer(mapping(gpu.get("memory")).get("total"))
         yield str(gpu.get("uuid") or ""), MemoryPool(total, _used(processes))
         return
     sizes = {
-        whole(profile.get("id")): whole(profile.get("memory_mib")) * MIB for profile in mappings(gpu.get("profiles"))
+        integer(profile.get("id")): integer(profile.get("memory_mib")) * MIB
+        for profile in mappings(gpu.get("profiles"))
     }
     for instance in mappings(gpu.get("instances")):
-        total = sizes.get(whole(instance.get("profile_id")), 0)
+        total = sizes.get(integer(instance.get("profile_id")), 0)
         own = None if processes is None else [p for p in processes if p.get("gpu_instance") == instance["id"]]
         for compute_instance in mappings(instance.get("compute_instances")) if total else ():
             yield str(compute_instance.get("uuid") or ""), MemoryPool(total, _used(own))
@@ -166,7 +166,7 @@ def _used(processes: Sequence[JsonObject] | None) -> Mapping[str, int] | None:
 
 def _profiles(gpu: JsonObject) -> tuple[MemoryProfile, ...]:
     return tuple(
-        MemoryProfile(str(raw.get("name") or ""), whole(raw.get("slices")), whole(raw.get("memory_mib")) * MIB)
+        MemoryProfile(str(raw.get("name") or ""), integer(raw.get("slices")), integer(raw.get("memory_mib")) * MIB)
         for raw in mappings(gpu.get("profiles"))
     )
 

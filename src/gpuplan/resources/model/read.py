@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpuplan.resources.model.memory import GpuMemory, read_memory
-from gpuplan.resources.snapshot.docker import Live, containers
-from gpuplan.resources.snapshot.labels import CONTENT
+from gpuplan.resources.snapshot.containers import CONTENT, EngineContainer, containers
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import Json, JsonObject, as_list, as_object
 
@@ -73,7 +72,7 @@ class ModelServer:
 class ObservedModels:
     """What the kind reads; an error takes the place of what could not be read."""
 
-    containers: Sequence[Live] | ProbeError = ()
+    containers: Sequence[EngineContainer] | ProbeError = ()
     servers: Mapping[str, ModelServer | ProbeError] | ProbeError = field(default_factory=dict)
     """By container id."""
     at_start: Mapping[str, frozenset[str]] | ProbeError = field(default_factory=dict)
@@ -84,7 +83,7 @@ class ObservedModels:
     """Container → the models whose previous files are still kept, since the new ones were not verified."""
     memory: GpuMemory = field(default_factory=GpuMemory)
 
-    def container(self, plan: str, role: str, *, own_command: bool = False) -> Live | None:
+    def container(self, plan: str, role: str, *, own_command: bool = False) -> EngineContainer | None:
         """The container of a name in the plan file: the running one, or the one of this very name.
 
         One that starts its server by its `own_command` may be unmanaged.

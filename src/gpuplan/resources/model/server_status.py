@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuplan.resources.model.read import ModelServer, ObservedModels
-from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.resource import DiffContext
@@ -80,7 +80,7 @@ def server_status(name: str, observed: ObservedModels, context: DiffContext, *, 
     return status if status.disturbed else replace(status, unreadable=server)
 
 
-def _server(container: Live, observed: ObservedModels) -> ModelServer | str:
+def _server(container: EngineContainer, observed: ObservedModels) -> ModelServer | str:
     """The server in a running container, or why it is not known."""
     servers = observed.servers
     server = servers if isinstance(servers, ProbeError) else servers.get(container.id)

@@ -25,9 +25,8 @@ from gpuplan.resources.repository.spec import (
     payload_of,
 )
 from gpuplan.types.change import Step
-from gpuplan.types.content import Content
 from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
-from gpuplan.types.value import as_object
+from gpuplan.types.value import Content, as_object
 
 BLOCK = 4096
 """Bytes that a file takes at least (ext4, XFS)."""

@@ -16,13 +16,12 @@ from gpuplan.resources.repository.spec import (
     repository_spec,
     switch_model,
 )
-from gpuplan.resources.snapshot.labels import CONTENT
+from gpuplan.resources.snapshot.containers import CONTENT
 from gpuplan.triton import model_config
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.record import Record
-from gpuplan.types.resource import Desired, DiffContext
+from gpuplan.types.resource import Desired, DiffContext, Record
 from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.value import Json, JsonObject, as_object, canonical, digest
 

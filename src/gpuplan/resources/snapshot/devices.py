@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuplan.resources.snapshot.raw import mapping, mappings, sequence, texts, whole
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, integer, mapping, mappings, sequence, texts
 
 _NONE = ("", "void", "none")
 _OLD_MIG = re.compile(r"^MIG-(GPU-[0-9a-f-]+)/(\d+)/(\d+)$")
@@ -18,7 +17,7 @@ _CDI = re.compile(r"^nvidia\.com/(?:gpu|mig)=(?:(?:gpu|mig)(?=\d))?(.+)$")
 
 
 @dataclass(frozen=True)
-class Slice:
+class MigDevice:
     """One MIG device."""
 
     uuid: str
@@ -27,14 +26,14 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class NodeGpu:
     """One GPU; with MIG mode on it is used through its slices."""
 
     index: int
     uuid: str
     pci: str
     mig: bool
-    slices: tuple[Slice, ...]
+    slices: tuple[MigDevice, ...]
 
     @property
     def usable(self) -> tuple[str, ...]:
@@ -43,10 +42,10 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Gpus:
+class NodeGpus:
     """The GPUs of a node; not `known` where NVML did not answer for all of them."""
 
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[NodeGpu, ...] = ()
     known: bool = False
 
     @property
@@ -63,17 +62,19 @@ class Gpus:
         yield next((uuid for gpu in self.gpus for uuid in (_within(gpu, plain),) if uuid), plain)
 
 
-def read_gpus(snapshot: Snapshot) -> Gpus:
+def read_gpus(snapshot: Snapshot) -> NodeGpus:
     """The GPUs of a snapshot."""
     probe = snapshot.probe("gpu")
     if probe.error is not None:
-        return Gpus()
+        return NodeGpus()
     raw = list(mappings(mapping(probe.value).get("gpus")))
     answered = [each for each in raw if "error" not in each]
-    return Gpus(tuple(map(_gpu, answered)), known=len(answered) == len(raw) and all(map(_slices_known, answered)))
+    return NodeGpus(tuple(map(_gpu, answered)), known=len(answered) == len(raw) and all(map(_slices_known, answered)))
 
 
-def requested(config: JsonObject, host_config: JsonObject, default_runtime: str, gpus: Gpus) -> frozenset[str]:
+def requested_devices(
+    config: JsonObject, host_config: JsonObject, default_runtime: str, gpus: NodeGpus
+) -> frozenset[str]:
     """The physical devices that a container of this inspect data has, however it asked for them."""
     found: set[str] = set()
     for request in mappings(host_config.get("DeviceRequests")):
@@ -89,7 +90,7 @@ def requested(config: JsonObject, host_config: JsonObject, default_runtime: str,
     return frozenset(found)
 
 
-def asked(config: JsonObject, host_config: JsonObject, default_runtime: str) -> tuple[str, ...]:
+def requested_names(config: JsonObject, host_config: JsonObject, default_runtime: str) -> tuple[str, ...]:
     """The names by which a container asks for devices: UUIDs, indices, or ``all``."""
     names = [name for request in mappings(host_config.get("DeviceRequests")) for name in _names(request)]
     paths = (str(device.get("PathOnHost", "")) for device in mappings(host_config.get("Devices")))
@@ -118,7 +119,7 @@ def _names(request: JsonObject) -> tuple[str, ...]:
         return ()
     if ids := texts(request.get("DeviceIDs")):
         return ids
-    count = whole(request.get("Count"))
+    count = integer(request.get("Count"))
     return ("all",) if count < 0 else tuple(str(index) for index in range(count))
 
 
@@ -127,7 +128,7 @@ def _visible(config: JsonObject) -> tuple[str, ...]:
     return tuple(name for each in value.split(",") if (name := each.strip()) not in _NONE)
 
 
-def _within(gpu: Gpu, name: str) -> str:
+def _within(gpu: NodeGpu, name: str) -> str:
     names = {gpu.uuid: gpu.uuid, str(gpu.index): gpu.uuid, gpu.pci.lower(): gpu.uuid}
     for number, each in enumerate(gpu.slices):
         names[each.uuid] = each.uuid
@@ -142,14 +143,14 @@ def _slices_known(raw: JsonObject) -> bool:
     return not isinstance(raw.get("instances"), Mapping)
 
 
-def _gpu(raw: JsonObject) -> Gpu:
+def _gpu(raw: JsonObject) -> NodeGpu:
     slices = [
-        Slice(str(each.get("uuid") or ""), whole(instance.get("id")), whole(each.get("id")))
+        MigDevice(str(each.get("uuid") or ""), integer(instance.get("id")), integer(each.get("id")))
         for instance in mappings(raw.get("instances"))
         for each in mappings(instance.get("compute_instances"))
     ]
-    return Gpu(
-        index=whole(raw.get("index")),
+    return NodeGpu(
+        index=integer(raw.get("index")),
         uuid=str(raw.get("uuid", "")),
         pci=str(raw.get("pci", "")),
         mig=mapping(raw.get("mig")).get("current") is True,

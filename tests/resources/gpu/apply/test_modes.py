@@ -9,7 +9,7 @@ import pytest
 from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import changes, desired_gpus, remember, run
 

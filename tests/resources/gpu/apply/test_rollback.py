@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpuplan.core.plan.order import in_order
+from gpuplan.core.plan.order import order_steps
 from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import address, changes, desired_gpus, remember, run
 
@@ -38,7 +38,7 @@ class Refusing:
 def planned(node: Node, gpus: Any, record: Record) -> list[Step]:
     found = changes(node, desired_gpus(gpus), record)
     by_id = {step.id: step for change in found for step in change.steps}
-    return [by_id[each] for each in in_order(found)]
+    return [by_id[each] for each in order_steps(found)]
 
 
 def until_it_fails(node: Node, gpus: Any, record: Record) -> Record:

@@ -11,7 +11,7 @@ from gpuplan.resources.gpu.apply.apply import apply_step
 from gpuplan.resources.gpu.read import read
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import Problem
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import address, changes, desired_gpus, remember, run
 

@@ -21,11 +21,10 @@ from gpuplan.resources.container.images import ImageRequest
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.spec import REPLACES, from_json
 from gpuplan.resources.kind import ApplyContext, Facts
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import texts
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.value import as_object
+from gpuplan.types.value import as_object, texts
 
 
 def apply_step(step: Step, context: ApplyContext) -> Facts:
@@ -130,7 +129,7 @@ def _remember_adoption(engine: EngineContext) -> None:
         engine.apply.remember(((engine.address, {REPLACES: engine.adopts}),))
 
 
-def _is_adopted(leftover: Live, container: ContainerContext) -> bool:
+def _is_adopted(leftover: EngineContainer, container: ContainerContext) -> bool:
     """True for an unmanaged container that a replacement renamed."""
     return not leftover.plan and leftover.name == container.name + PREVIOUS_SUFFIX
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from gpuplan.resources.container.read import is_leftover
 from gpuplan.resources.container.replacement import EXIT_TIMEOUT, KILL_MARGIN
 from gpuplan.resources.kind import ApplyContext
-from gpuplan.resources.snapshot.docker import Live, is_copy, live
-from gpuplan.resources.snapshot.labels import NAME, PLAN, TRITON
-from gpuplan.resources.snapshot.raw import mapping
+from gpuplan.resources.snapshot.containers import NAME, PLAN, TRITON, EngineContainer, is_copy, parse_container
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, mapping
 
 if TYPE_CHECKING:
     import docker
@@ -70,27 +68,27 @@ class EngineContext:
         """Turn engine errors into Problems; `doing` says what failed: “stopping web”."""
         return explain_engine_errors(str(self.address), doing)
 
-    def find(self, name: str) -> Live | None:
+    def find(self, name: str) -> EngineContainer | None:
         """The container with that name or id, whoever created it."""
         from docker.errors import NotFound
 
         with self.explain_errors(f"looking for {name}"):
             try:
-                return live(mapping(self.docker.inspect_container(name)))
+                return parse_container(mapping(self.docker.inspect_container(name)))
             except NotFound:
                 return None
 
-    def own_containers(self) -> tuple[Live, ...]:
+    def own_containers(self) -> tuple[EngineContainer, ...]:
         """All containers of this address, leftovers of replacements and the adopted one included."""
         filters = {"label": [f"{PLAN}={self.apply.plan}", f"{NAME}={self.name}"]}
         with self.explain_errors("listing containers"):
             listed = self.docker.containers(all=True, filters=filters)
-            labelled = [live(mapping(self.docker.inspect_container(entry["Id"]))) for entry in listed]
+            labelled = [parse_container(mapping(self.docker.inspect_container(entry["Id"]))) for entry in listed]
         own = tuple(container for container in labelled if not self._is_copy(container))
         adopted = self.find(self.adopts) if self.adopts else None
         return (*own, adopted) if adopted is not None and not adopted.plan else own
 
-    def stop(self, container: Live) -> None:
+    def stop(self, container: EngineContainer) -> None:
         """Stop a container within its own stop timeout; a paused one is unpaused first."""
         if not container.busy:
             return
@@ -102,25 +100,25 @@ class EngineContext:
             self.docker.stop(container.id, timeout=stated if isinstance(stated, int) else default)
         self.say(f"stopped {container.name}")
 
-    def unpause(self, container: Live) -> None:
+    def unpause(self, container: EngineContainer) -> None:
         """Unpause a paused container."""
         with self.explain_errors(f"unpausing {container.name}"):
             self.docker.unpause(container.id)
         self.say(f"unpaused {container.name}")
 
-    def remove(self, container: Live) -> None:
+    def remove(self, container: EngineContainer) -> None:
         """Stop a container and remove it with its anonymous volumes."""
         self.stop(container)
         with self.explain_errors(f"removing {container.name}"):
             self.docker.remove_container(container.id, v=True, force=True)
         self.say(f"removed {container.name}")
 
-    def rename(self, container: Live, name: str) -> None:
+    def rename(self, container: EngineContainer, name: str) -> None:
         """Give a container another name."""
         with self.explain_errors(f"renaming {container.name} to {name}"):
             self.docker.rename(container.id, name)
 
-    def _is_copy(self, container: Live) -> bool:
+    def _is_copy(self, container: EngineContainer) -> bool:
         """True if the container has its gpuplan labels from an image that was committed from one of ours."""
         from docker.errors import ImageNotFound
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from gpuplan.resources.container.cdi import compare_specification, position_names
 from gpuplan.resources.container.gpu_access import UNKNOWN_ERROR, read_access, read_toolkit
 from gpuplan.resources.kind import ApplyContext
-from gpuplan.resources.snapshot.devices import Gpus, read_gpus
-from gpuplan.resources.snapshot.labels import DEVICES
-from gpuplan.resources.snapshot.raw import mapping, mappings, sequence, whole
+from gpuplan.resources.snapshot.containers import DEVICES
+from gpuplan.resources.snapshot.devices import NodeGpus, read_gpus
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, mappings, sequence
 
 CDI_PREFIX = "nvidia.com/gpu="
 
@@ -114,7 +113,7 @@ def request_by_cdi(body: JsonObject, devices: Sequence[str], address: Address, c
     return {**body, "Labels": labels, "HostConfig": {**mapping(body.get("HostConfig")), "DeviceRequests": [request]}}
 
 
-def _cdi_name(uuid: str, gpus: Gpus, listed: set[str], address: Address) -> str:
+def _cdi_name(uuid: str, gpus: NodeGpus, listed: set[str], address: Address) -> str:
     """The UUID, or the position if the toolkit's specifications list no UUIDs."""
     if uuid in listed:
         return uuid
@@ -164,7 +163,7 @@ def _uuid_at(entry: JsonObject, number: int, snapshot: Snapshot) -> str:
         return str(entry.get("uuid") or "")
     for gpu in mappings(mapping(snapshot.probe("gpu").value).get("gpus")):
         for instance in mappings(gpu.get("instances")) if gpu.get("uuid") == entry.get("gpu") else ():
-            same_start = whole(instance.get("start")) == whole(entry["start"])
+            same_start = integer(instance.get("start")) == integer(entry["start"])
             if instance.get("profile") == entry.get("profile") and same_start:
                 return _compute_uuid(instance, sequence(entry.get("computes")), number)
     return ""
@@ -172,7 +171,9 @@ def _uuid_at(entry: JsonObject, number: int, snapshot: Snapshot) -> str:
 
 def _compute_uuid(instance: JsonObject, ids: Sequence[Json], number: int) -> str:
     """UUID of the compute instance with the id it was created with; of the first one if the record has no ids."""
-    uuids = {whole(compute.get("id")): str(compute["uuid"]) for compute in mappings(instance.get("compute_instances"))}
+    uuids = {
+        integer(compute.get("id")): str(compute["uuid"]) for compute in mappings(instance.get("compute_instances"))
+    }
     if ids:
-        return uuids.get(whole(ids[number]), "") if number < len(ids) else ""
+        return uuids.get(integer(ids[number]), "") if number < len(ids) else ""
     return next(iter(uuids.values()), "") if number == 0 else ""

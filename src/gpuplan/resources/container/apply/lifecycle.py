@@ -15,11 +15,10 @@ from gpuplan.resources.container.fields.conversion import discarded_fields, upda
 from gpuplan.resources.container.read import FAILED_SUFFIX, PREVIOUS_SUFFIX, is_leftover
 from gpuplan.resources.container.secret_digests import secret_digests_label
 from gpuplan.resources.container.spec import ContainerSpec, EnvValue
-from gpuplan.resources.snapshot.devices import read_gpus, requested
-from gpuplan.resources.snapshot.docker import Live, live
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
+from gpuplan.resources.snapshot.containers import EngineContainer, parse_container
+from gpuplan.resources.snapshot.devices import read_gpus, requested_devices
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Severity
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, mappings, texts
 
 _NEVER_RESTART: JsonObject = {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}}
 
@@ -95,7 +94,7 @@ def update(container_id: str, container: ContainerContext) -> None:
         Problem: the engine refused.
     """
     with container.explain_errors(f"updating {container.name}"):
-        current = live(mapping(container.docker.inspect_container(container_id)))
+        current = parse_container(mapping(container.docker.inspect_container(container_id)))
         if current.name != container.name:
             container.rename(current, container.name)
         body = update_body(container.spec)
@@ -175,7 +174,7 @@ def start_created(container: ContainerContext, container_id: str) -> None:
         check_gpu_access(container_id, container.address, container.apply)
 
 
-def current_container(container: EngineContext) -> Live | None:
+def current_container(container: EngineContext) -> EngineContainer | None:
     """The container that a new one will replace; after an interrupted run the running one, else the older one.
 
     Raises:
@@ -191,7 +190,7 @@ def current_container(container: EngineContext) -> Live | None:
     return current or next((each for each in own.values() if not is_leftover(each)), None)
 
 
-def stop_previous(previous: Live | None, container: EngineContext) -> None:
+def stop_previous(previous: EngineContainer | None, container: EngineContext) -> None:
     """Stop the previous container and rename it; remove every other container of this address."""
     for own in container.own_containers():
         if previous is not None and own.id == previous.id:
@@ -203,7 +202,7 @@ def stop_previous(previous: Live | None, container: EngineContext) -> None:
 
 
 @contextmanager
-def rollback_on_failure(previous: Live | None, container: EngineContext) -> Iterator[None]:
+def rollback_on_failure(previous: EngineContainer | None, container: EngineContext) -> Iterator[None]:
     """Restore the previous container if the body fails.
 
     Raises:
@@ -221,7 +220,7 @@ def rollback_on_failure(previous: Live | None, container: EngineContext) -> Iter
         raise
 
 
-def keep_failed(new: Live | None, container: EngineContext) -> tuple[Diagnostic, ...]:
+def keep_failed(new: EngineContainer | None, container: EngineContext) -> tuple[Diagnostic, ...]:
     """Stop and rename a container that failed, so that its log stays readable; remove it if it never started.
 
     Raises:
@@ -251,7 +250,7 @@ def keep_failed(new: Live | None, container: EngineContext) -> tuple[Diagnostic,
     )
 
 
-def _roll_back(previous: Live | None, container: EngineContext) -> tuple[Diagnostic, ...]:
+def _roll_back(previous: EngineContainer | None, container: EngineContext) -> tuple[Diagnostic, ...]:
     """Keep the failed container and restore the previous one; each is tried, whatever happened to the other."""
 
     def keep_new() -> tuple[Diagnostic, ...]:
@@ -268,14 +267,14 @@ def _roll_back(previous: Live | None, container: EngineContext) -> tuple[Diagnos
     return tuple(results)
 
 
-def _restore(previous: Live, container: EngineContext) -> tuple[Diagnostic, ...]:
+def _restore(previous: EngineContainer, container: EngineContext) -> tuple[Diagnostic, ...]:
     old = container.find(previous.id)
     if old is None:
         return ()
     if old.name != container.name:
         container.rename(old, container.name)
     gpus = read_gpus(container.apply.look("gpu"))
-    missing = sorted(requested(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
+    missing = sorted(requested_devices(old.config, old.host_config, "runc", gpus) - gpus.uuids) if gpus.known else []
     if missing:
         detail = f"{container.name} stays stopped because {', '.join(missing)} is no longer on the node."
         return (rolled_back("Rolled back: the previous container is stopped", detail, container),)
@@ -297,7 +296,9 @@ def _raise_if_fields_dropped(container: ContainerContext, container_id: str, war
     Raises:
         Problem: it did; the container would differ from the plan file forever.
     """
-    dropped = discarded_fields(container.spec, live(mapping(container.docker.inspect_container(container_id))))
+    dropped = discarded_fields(
+        container.spec, parse_container(mapping(container.docker.inspect_container(container_id)))
+    )
     if dropped:
         container.docker.remove_container(container_id, v=True)
         fields = ", ".join(dropped)
@@ -332,7 +333,7 @@ def _with_port_holder(diagnostic: Diagnostic, container: EngineContext) -> Diagn
 
 
 def _published(listed: Mapping[str, Json]) -> set[int]:
-    return {whole(port.get("PublicPort")) for port in mappings(listed.get("Ports"))}
+    return {integer(port.get("PublicPort")) for port in mappings(listed.get("Ports"))}
 
 
 def _disappeared(container: EngineContext) -> Diagnostic:
@@ -344,7 +345,7 @@ def _disappeared(container: EngineContext) -> Diagnostic:
     )
 
 
-def _name_taken(holder: Live, container: EngineContext) -> Diagnostic:
+def _name_taken(holder: EngineContainer, container: EngineContext) -> Diagnostic:
     owner = f"managed by the plan file {holder.plan}" if holder.plan else "unmanaged"
     return Diagnostic(
         "Container name already in use",

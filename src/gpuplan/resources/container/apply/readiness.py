@@ -18,9 +18,8 @@ from gpuplan.resources.container.apply.triton import (
 )
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.resources.kind import ApplyContext
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
 from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, integer, mapping, mappings
 
 STEADY = 1.0
 """Seconds that a container without any readiness probe has to stay up."""
@@ -126,8 +125,8 @@ def readiness_timeout(wait: ReadinessWait, raw: JsonObject) -> float:
     if ready.stated or status != "starting" or wait.spec.triton or ready.http or ready.tcp or ready.exec:
         return ready.timeout
     check = mapping(mapping(raw.get("Config")).get("Healthcheck"))
-    interval, timeout, start = (whole(check.get(key)) / 1e9 or usual for key, usual in _HEALTHCHECK_DEFAULTS.items())
-    retries = whole(check.get("Retries")) or _HEALTHCHECK_RETRIES
+    interval, timeout, start = (integer(check.get(key)) / 1e9 or usual for key, usual in _HEALTHCHECK_DEFAULTS.items())
+    retries = integer(check.get("Retries")) or _HEALTHCHECK_RETRIES
     return max(ready.timeout, start + retries * (interval + timeout))
 
 
@@ -252,13 +251,13 @@ def _inspect(wait: ReadinessWait) -> JsonObject:
 
 
 def _raise_if_ended(wait: ReadinessWait, raw: JsonObject) -> None:
-    state, restarts = mapping(raw.get("State")), whole(raw.get("RestartCount"))
+    state, restarts = mapping(raw.get("State")), integer(raw.get("RestartCount"))
     looping = restarts >= _RESTARTS
     if state.get("Status") in ("running", "created", "restarting") and not looping:
         return
     memory = " (out of memory)" if state.get("OOMKilled") is True else ""
     restarted = f" and was restarted {restarts} times" if looping else ""
-    code = "" if state.get("Status") == "running" else f" with exit code {whole(state.get('ExitCode'))}"
+    code = "" if state.get("Status") == "running" else f" with exit code {integer(state.get('ExitCode'))}"
     detail = f"{wait.engine.name} ended{code}{memory}{restarted}."
     raise Problem(_failure(wait, "Container does not stay up", detail))
 

@@ -24,10 +24,9 @@ from gpuplan.resources.container.apply.lifecycle import (
 from gpuplan.resources.container.apply.readiness import wait_ready
 from gpuplan.resources.container.apply.triton import drain_previous
 from gpuplan.resources.container.read import NEW_SUFFIX, PREVIOUS_SUFFIX
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mapping, texts
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, mapping, texts
 
 _WITHOUT_NAMES = ("bridge", "host", "none", "default")
 """Networks that do not resolve container names."""
@@ -84,7 +83,7 @@ def _finish_interrupted_switch(container: ContainerContext) -> None:
         container.rename(new, container.name)
 
 
-def _switch(container: ContainerContext, new: str, previous: Live) -> Mapping[str, bool]:
+def _switch(container: ContainerContext, new: str, previous: EngineContainer) -> Mapping[str, bool]:
     keeps_address = add_names(new, container)
     if keeps_address:
         wait_ready(new, container, container.spec, replaces=True)
@@ -96,7 +95,7 @@ def _switch(container: ContainerContext, new: str, previous: Live) -> Mapping[st
     return keeps_address
 
 
-def _retire(container: ContainerContext, previous: Live, keeps_address: Mapping[str, bool]) -> None:
+def _retire(container: ContainerContext, previous: EngineContainer, keeps_address: Mapping[str, bool]) -> None:
     """Let the previous container finish its requests, then stop and remove it; the new one serves already."""
     remove_names(previous.id, keeps_address, container)
     drain_previous(previous, container.spec.drain, container)
@@ -104,7 +103,7 @@ def _retire(container: ContainerContext, previous: Live, keeps_address: Mapping[
     remove_leftovers(container)
 
 
-def _roll_back(container: ContainerContext, previous: Live) -> tuple[Diagnostic, ...]:
+def _roll_back(container: ContainerContext, previous: EngineContainer) -> tuple[Diagnostic, ...]:
     try:
         new = container.find(container.name + NEW_SUFFIX)
         current = container.find(previous.id)

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from gpuplan.resources.container.apply.engine import EngineContext
 from gpuplan.resources.container.spec import TRITON_PORT
 from gpuplan.resources.kind import ApplyContext
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.labels import TRITON
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
+from gpuplan.resources.snapshot.containers import TRITON, EngineContainer
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Problem
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, mappings, texts
 
 TIMEOUT = 5.0
 """Seconds for a connection, and for an answer."""
@@ -98,11 +96,11 @@ def request_counts(context: ApplyContext, raw: JsonObject) -> tuple[int, int] | 
     answered = 0
     for model in mappings(stats):
         inference = mapping(model.get("inference_stats"))
-        answered += sum(whole(mapping(inference.get(key)).get("count")) for key in ("success", "fail"))
+        answered += sum(integer(mapping(inference.get(key)).get("count")) for key in ("success", "fail"))
     return answered, _pending(context, raw)
 
 
-def drain(container: Live, seconds: float, engine: EngineContext) -> None:
+def drain(container: EngineContainer, seconds: float, engine: EngineContext) -> None:
     """Wait until a model server has no request in flight, at most `seconds`; no-op for any other container.
 
     Triton cannot refuse new requests before it is stopped, and then it finishes those it has, within its
@@ -127,7 +125,7 @@ def drain(container: Live, seconds: float, engine: EngineContext) -> None:
     engine.say(f"{container.name} still receives requests after {seconds:g} s; it finishes those in flight and stops")
 
 
-def drain_previous(container: Live, seconds: float, engine: EngineContext) -> None:
+def drain_previous(container: EngineContainer, seconds: float, engine: EngineContext) -> None:
     """Give the clients of a replaced container time to finish."""
     if TRITON in container.labels:
         drain(container, seconds, engine)

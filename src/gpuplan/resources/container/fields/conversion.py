@@ -14,7 +14,7 @@ from gpuplan.resources.container.fields.mounts import RENDERED, REPOSITORY
 from gpuplan.resources.container.fields.networking import network_name
 from gpuplan.resources.container.fields.table import FIELDS, ContainerFields
 from gpuplan.resources.container.spec import ContainerSpec
-from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.value import Json, JsonObject
 
 Fields = Mapping[str, Json]
@@ -54,7 +54,7 @@ def desired_fields(spec: ContainerSpec, networks: Mapping[str, str] | None = Non
     return found
 
 
-def observed_fields(live: Live, networks: Mapping[str, str] | None = None) -> Fields:
+def observed_fields(live: EngineContainer, networks: Mapping[str, str] | None = None) -> Fields:
     """What a container has; of fields for which no engine has a default only what is not empty."""
     found: dict[str, Json] = {}
     for name, field in FIELDS.items():
@@ -103,7 +103,7 @@ def newer_fields(spec: ContainerFields, api: str) -> Iterator[tuple[str, str]]:
             yield name, field.api
 
 
-def discarded_fields(spec: ContainerSpec, live: Live) -> tuple[str, ...]:
+def discarded_fields(spec: ContainerSpec, live: EngineContainer) -> tuple[str, ...]:
     """The stated fields that the engine dropped because its kernel does not support them."""
     names = {name for name, field, _ in _stated(spec) if field.discarded}
     actual = observed_fields(live)

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mapping, texts, whole
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.diagnostic import Severity
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, texts
 
 Parts = Mapping[str, Json]
 
@@ -106,7 +105,7 @@ class Field:
         """The raw value."""
         return _plain(value)
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         """The parts of what a container has; `networks` are the names of the node's networks by id."""
         return self.decode(mapping(_documents(live).get(self._document)).get(self._key))
 
@@ -165,7 +164,7 @@ class Number(Field):
     """0 is no limit, and shown as no value."""
 
     def decode(self, raw: Json) -> Parts:
-        return {"": self.normal(whole(raw))}
+        return {"": self.normal(integer(raw))}
 
     def show(self, key: str, value: Json) -> Json:
         return None if self.unlimited and value == 0 else value
@@ -176,10 +175,10 @@ class Size(Number):
     """Bytes."""
 
     def write(self, parts: Parts) -> Json:
-        return None if parts.get("") in self.empty else size_text(whole(parts.get("")))
+        return None if parts.get("") in self.empty else size_text(integer(parts.get("")))
 
     def show(self, key: str, value: Json) -> Json:
-        return None if self.unlimited and value == 0 else size_text(whole(value))
+        return None if self.unlimited and value == 0 else size_text(integer(value))
 
 
 @dataclass(frozen=True)
@@ -257,7 +256,7 @@ def entry(kind: Field, default: Any = None) -> Any:
     return field(default=default, metadata={"field": kind})
 
 
-def _documents(live: Live) -> JsonObject:
+def _documents(live: EngineContainer) -> JsonObject:
     return {"Config": live.config, "HostConfig": live.host_config}
 
 

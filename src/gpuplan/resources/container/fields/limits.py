@@ -9,10 +9,9 @@ from typing import Any
 
 from gpuplan.planfile.scalars import Section, Whole
 from gpuplan.resources.container.fields.field import Field, Parts, Reading, TextMap
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mappings, texts, whole
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.types.diagnostic import Severity
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mappings, texts
 
 LEAST_MEMORY = 6 << 20
 """The engine refuses less (moby, daemon/daemon_unix.go)."""
@@ -125,11 +124,11 @@ class Cpus(Field):
     def encode(self, value: Any) -> Json:
         return round(float(value) * 1e9)
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         host: JsonObject = live.host_config
-        quota, period = whole(host.get("CpuQuota")), whole(host.get("CpuPeriod")) or _PERIOD
+        quota, period = integer(host.get("CpuQuota")), integer(host.get("CpuPeriod")) or _PERIOD
         by_quota = round(max(quota, 0) / period * 1e9)
-        return {"": (whole(host.get("NanoCpus")) or by_quota) / 1e9}
+        return {"": (integer(host.get("NanoCpus")) or by_quota) / 1e9}
 
     def show(self, key: str, value: Json) -> Json:
         return None if value == 0 else value
@@ -152,7 +151,9 @@ class Ulimits(TextMap):
         return [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in value.items()]
 
     def decode(self, raw: Json) -> Parts:
-        return {str(limit.get("Name")): [whole(limit.get("Soft")), whole(limit.get("Hard"))] for limit in mappings(raw)}
+        return {
+            str(limit.get("Name")): [integer(limit.get("Soft")), integer(limit.get("Hard"))] for limit in mappings(raw)
+        }
 
     def write(self, parts: Parts) -> Json:
         pairs = {name: pair if isinstance(pair, list) else [pair, pair] for name, pair in parts.items()}
@@ -180,7 +181,7 @@ class Weights(TextMap):
         return [{"Path": path, "Weight": weight} for path, weight in value.items()]
 
     def decode(self, raw: Json) -> Parts:
-        return {str(disk.get("Path")): whole(disk.get("Weight")) for disk in mappings(raw)}
+        return {str(disk.get("Path")): integer(disk.get("Weight")) for disk in mappings(raw)}
 
 
 def check_weight(value: int, reading: Reading, below: str = "") -> None:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.resources.container.fields.field import Parts, Reading, TextMap
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.resources.snapshot.devices import is_cdi
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts, whole
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, mappings, texts
 
 REPOSITORY = "/gpuplan"
 """Where a model server sees its repository directory."""
@@ -50,7 +49,7 @@ class Volumes(TextMap):
     def encode(self, value: Any) -> Json:
         return [_bind(target, source) for target, source in value.items()]
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         found: dict[str, Json] = {}
         for bind in texts(live.host_config.get("Binds")):
             source, colon, rest = bind.partition(":")
@@ -87,13 +86,13 @@ class Tmpfs(TextMap):
                 value[target] = tmpfs_options(options.split(","))
         return value
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         tmpfs = mapping(live.host_config.get("Tmpfs"))
         found: dict[str, Json] = {path: tmpfs_options(str(options).split(",")) for path, options in tmpfs.items()}
         for mount in mappings(live.host_config.get("Mounts")):
             if mount.get("Type") == "tmpfs":
                 stated = mapping(mount.get("TmpfsOptions"))
-                size, mode = whole(stated.get("SizeBytes")), whole(stated.get("Mode"))
+                size, mode = integer(stated.get("SizeBytes")), integer(stated.get("Mode"))
                 options = [f"size={size}" if size else "", f"mode={mode:o}" if mode else ""]
                 found[str(mount.get("Target", ""))] = tmpfs_options([*options, *_options(mount)])
         return found
@@ -217,7 +216,7 @@ def _options(mount: JsonObject) -> Iterator[str]:
     yield str(mapping(mount.get("BindOptions")).get("Propagation") or "")
 
 
-def _source(source: str, target: str, options: list[str], live: Live) -> str:
+def _source(source: str, target: str, options: list[str], live: EngineContainer) -> str:
     if target == REPOSITORY and source.endswith(f"/plans/{live.plan}/triton/{live.role}") and "ro" in options:
         return RENDERED
     return mount_text(source, options)

@@ -14,9 +14,8 @@ from pydantic import StringConstraints
 
 from gpuplan.planfile.scalars import Natural, Port, Section
 from gpuplan.resources.container.fields.field import Parts, Reading, Text, TextMap
-from gpuplan.resources.snapshot.docker import Live
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts
-from gpuplan.types.value import Json
+from gpuplan.resources.snapshot.containers import EngineContainer
+from gpuplan.types.value import Json, mapping, mappings, texts
 
 NetworkName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 """Name or id of a network, as the engine takes them."""
@@ -49,7 +48,7 @@ class Network(Text):
     def parts(self, value: Any) -> Parts:
         return {"": network_name(value)}
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         return {"": primary_network(live, networks)}
 
 
@@ -81,7 +80,7 @@ class Networks(TextMap):
         endpoint: Json = {"Aliases": list(value[first])} if value[first] else {}
         return {"HostConfig.NetworkMode": first, "NetworkingConfig": {"EndpointsConfig": {first: endpoint}}}
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         found: dict[str, Json] = {}
         for name, raw in live.networks.items():
             if name not in _NOT_ATTACHED:
@@ -120,7 +119,7 @@ class Ports(TextMap):
         bindings: Json = {inside: [_binding(side) for side in sides] for inside, sides in value.items()}
         return {self.engine: bindings, "Config.ExposedPorts": {inside: {} for inside in value}}
 
-    def read(self, live: Live, networks: Mapping[str, str]) -> Parts:
+    def read(self, live: EngineContainer, networks: Mapping[str, str]) -> Parts:
         """If every port is published, those that are exposed have any free one."""
         host = live.host_config
         exposed = mapping(live.config.get("ExposedPorts")) if host.get("PublishAllPorts") is True else {}
@@ -198,13 +197,13 @@ def network_name(mode: str) -> str:
     return "bridge" if mode in ("", "default") else mode
 
 
-def primary_network(live: Live, networks: Mapping[str, str]) -> str:
+def primary_network(live: EngineContainer, networks: Mapping[str, str]) -> str:
     """The network that a container was created on; `networks` are the names of the node's networks by id."""
     mode = str(live.host_config.get("NetworkMode") or "")
     return network_name(networks.get(mode, mode))
 
 
-def own_names(live: Live) -> frozenset[str]:
+def own_names(live: EngineContainer) -> frozenset[str]:
     """Names on every network that no plan file states: gpuplan's own, and the short id and host name.
 
     The engine gives the last two by itself (moby, daemon/container_operations.go).

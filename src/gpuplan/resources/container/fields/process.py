@@ -16,8 +16,7 @@ from pydantic import model_validator
 
 from gpuplan.planfile.scalars import Natural, Seconds, Section
 from gpuplan.resources.container.fields.field import Field, Flag, Parts, Reading, Text, TextMap, as_texts
-from gpuplan.resources.snapshot.raw import mapping, texts, whole
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, integer, mapping, texts
 
 NO_NEW_PRIVILEGES = "no-new-privileges"
 Scalar = str | int | float | bool
@@ -159,7 +158,7 @@ class Restart(Text):
 
     def decode(self, raw: Json) -> Parts:
         policy = mapping(raw)
-        return {"": restart_policy(f"{policy.get('Name') or ''}:{whole(policy.get('MaximumRetryCount'))}")}
+        return {"": restart_policy(f"{policy.get('Name') or ''}:{integer(policy.get('MaximumRetryCount'))}")}
 
 
 @dataclass(frozen=True)
@@ -195,16 +194,16 @@ class Health(Field):
 
     def decode(self, raw: Json) -> Parts:
         check = mapping(raw)
-        durations = {name: whole(check.get(key)) or None for name, key in _DURATIONS.items()}
+        durations = {name: integer(check.get(key)) or None for name, key in _DURATIONS.items()}
         return {
             "test": list(texts(check.get("Test"))) or None,
             **durations,
-            "retries": whole(check.get("Retries")) or None,
+            "retries": integer(check.get("Retries")) or None,
         }
 
     def write(self, parts: Parts) -> Json:
         settings = {
-            name: seconds_text(whole(setting)) if name in _DURATIONS else setting
+            name: seconds_text(integer(setting)) if name in _DURATIONS else setting
             for name, setting in parts.items()
             if setting is not None
         }
@@ -213,7 +212,7 @@ class Health(Field):
     def show(self, key: str, value: Json) -> Json:
         if key == "test":
             return shlex.join(texts(value))
-        return seconds_text(whole(value)) if key in _DURATIONS else value
+        return seconds_text(integer(value)) if key in _DURATIONS else value
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from gpuplan.resources.gpu.observed import ObservedGpu
 from gpuplan.resources.gpu.settings import BY_NAME, differing
 from gpuplan.resources.gpu.steps import ApplySettings, SetModes
 from gpuplan.resources.gpu.users import holders_of
-from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, Refused, join_words
 from gpuplan.types.value import as_list
 
 

@@ -13,8 +13,7 @@ from gpuplan.resources.gpu.placement.geometry import cells, geometry_of
 from gpuplan.resources.gpu.placement.solve import place_beside
 from gpuplan.resources.gpu.recorded import RecordedSlice
 from gpuplan.resources.gpu.steps import CreateComputeInstances, CreateSlice, DestroyComputeInstance, DestroySlice
-from gpuplan.types.diagnostic import ConnectionLost, Problem
-from gpuplan.types.text import join_words
+from gpuplan.types.diagnostic import ConnectionLost, Problem, join_words
 
 
 def destroy(run: RunningStep, payload: DestroySlice) -> list[Fact]:

@@ -12,9 +12,8 @@ from gpuplan.resources.gpu.users import current_users, holders_of
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step
-from gpuplan.types.diagnostic import Diagnostic, Problem, Refused
+from gpuplan.types.diagnostic import Diagnostic, Problem, Refused, join_words
 from gpuplan.types.snapshot import ProbeError
-from gpuplan.types.text import join_words
 from gpuplan.types.value import JsonObject
 
 Fact: TypeAlias = tuple[Address, JsonObject | None]

@@ -14,7 +14,7 @@ from gpuplan.resources.gpu.recorded import made_on, made_slices
 from gpuplan.resources.gpu.resolve import LogicalGpu
 from gpuplan.resources.gpu.users import Users, users_of_instance
 from gpuplan.types.address import Address
-from gpuplan.types.record import Record
+from gpuplan.types.resource import Record
 from gpuplan.types.snapshot import ProbeError
 
 

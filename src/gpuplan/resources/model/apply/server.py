@@ -12,7 +12,7 @@ from typing import TypeVar
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.model.apply.failure import server_unreachable
 from gpuplan.resources.model.read import ModelServer, ObservedModels, content_of, read, read_index
-from gpuplan.resources.snapshot.docker import Live
+from gpuplan.resources.snapshot.containers import EngineContainer
 from gpuplan.triton.client import TritonClient
 from gpuplan.types.change import Step
 from gpuplan.types.diagnostic import Diagnostic, Problem
@@ -34,7 +34,7 @@ Seen = TypeVar("Seen")
 class RunningServer:
     """A running container and the server in it."""
 
-    container: Live
+    container: EngineContainer
     server: ModelServer
     looked_at: str
     """Time of the look, by the node's clock."""
@@ -103,7 +103,7 @@ def find_server(step: Step, context: ApplyContext, name: str, *, own_command: bo
 
 def running_container(
     step: Step, observed: ObservedModels, plan: str, name: str, *, own_command: bool = False
-) -> Live | None:
+) -> EngineContainer | None:
     """The container if it is running or restarting; raises Problem if the engine did not answer."""
     if isinstance(observed.containers, ProbeError):
         raise Problem(server_unreachable(step, name, observed.containers.text))
@@ -111,7 +111,7 @@ def running_container(
     return container if container is not None and container.busy else None
 
 
-def restart_container(step: Step, context: ApplyContext, container: Live) -> None:
+def restart_container(step: Step, context: ApplyContext, container: EngineContainer) -> None:
     """Restart a container and wait for its server.
 
     Raises:
@@ -139,7 +139,7 @@ def restart_container(step: Step, context: ApplyContext, container: Live) -> Non
     context.say(f"{name} is restarted; READY: {', '.join(ready) or 'no model'}")
 
 
-def _server(observed: ObservedModels, container: Live) -> ModelServer | str:
+def _server(observed: ObservedModels, container: EngineContainer) -> ModelServer | str:
     """The server, or why there is none."""
     if isinstance(observed.servers, ProbeError):
         return observed.servers.text
@@ -147,7 +147,7 @@ def _server(observed: ObservedModels, container: Live) -> ModelServer | str:
     return server.text if isinstance(server, ProbeError) else server or "no Triton server was found in the container"
 
 
-def _just_started(container: Live, now: str) -> bool:
+def _just_started(container: EngineContainer, now: str) -> bool:
     """Whether the engine restarts the container again and again, or started it not long ago."""
     if container.status == "restarting":
         return True

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from gpuplan.resources.model.smoke.request import InferRequest, SharedMemoryLayout
 from gpuplan.resources.model.smoke.response import InferResponse, OutputTensor
-from gpuplan.resources.snapshot.raw import mapping, mappings, texts
 from gpuplan.triton.client import release_thread
-from gpuplan.types.value import JsonObject
+from gpuplan.types.value import JsonObject, mapping, mappings, texts
 
 if TYPE_CHECKING:
     import docker

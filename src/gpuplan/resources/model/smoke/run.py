@@ -36,7 +36,7 @@ from gpuplan.resources.model.smoke.tensors import ReadFile, format_shape, signat
 from gpuplan.triton.client import forwarded
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Problem
-from gpuplan.types.smoke import SmokeResult
+from gpuplan.types.report import SmokeResult
 
 if TYPE_CHECKING:
     from tritonclient.http import InferenceServerClient

@@ -12,8 +12,8 @@ from gpuplan.resources.model.spec import model_spec
 from gpuplan.triton.client import release_thread
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
+from gpuplan.types.report import NodeSmokeResults, SmokeResult
 from gpuplan.types.resource import Desired
-from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
 from gpuplan.types.snapshot import ProbeError
 
 

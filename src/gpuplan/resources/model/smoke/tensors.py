@@ -10,9 +10,8 @@ from io import BytesIO
 from math import prod
 from typing import TYPE_CHECKING
 
-from gpuplan.resources.snapshot.raw import mapping, mappings, sequence
 from gpuplan.types.diagnostic import Diagnostic, Location
-from gpuplan.types.value import Json, JsonObject
+from gpuplan.types.value import Json, JsonObject, mapping, mappings, sequence
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,17 +1,34 @@
-"""The containers of an engine, as typed values of their inspect data."""
+"""Labels and marks by which gpuplan knows on a node what it made (docs/architecture.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuplan.resources.snapshot.labels import ASIDE, DIGEST, NAME, PLAN
-from gpuplan.resources.snapshot.raw import mapping, mappings, whole
-from gpuplan.types.value import Json, JsonObject, as_list, as_object
+from gpuplan.types.value import Json, JsonObject, as_list, as_object, integer, mapping, mappings
+
+PLAN = "gpuplan.plan"
+"""The plan file that made a container."""
+NAME = "gpuplan.name"
+"""A container's name in that plan file."""
+DIGEST = "gpuplan.digest"
+"""Digest of the spec that a container was made from."""
+KEYED_DIGESTS = "gpuplan.secrets"
+"""Keyed digests of the secrets that a container was made with, by the names of their variables."""
+DEVICES = "gpuplan.devices"
+"""UUIDs of the devices that a container was made with, where it asks for them by place."""
+TRITON = "gpuplan.triton"
+"""On model servers: Triton's HTTP port inside the container."""
+CONTENT = "gpuplan_content"
+"""The parameter of a rendered config.pbtxt by which a server tells what it has loaded."""
+REPLACEMENT_MARK = ".gpuplan-"
+"""Begins the ending of a name that a replacement gives a container beside the one that has the name itself."""
+
+# The containers of an engine, as typed values of their inspect data.
 
 
 @dataclass(frozen=True)
-class Live:
+class EngineContainer:
     """One container of the node; `config` and `host_config` are as the engine says them."""
 
     id: str
@@ -60,14 +77,14 @@ class Live:
         return self.status in ("running", "paused", "restarting")
 
 
-def containers(probe: Json) -> tuple[Live, ...]:
+def containers(probe: Json) -> tuple[EngineContainer, ...]:
     """All containers of a docker probe's value, by name.
 
     Raises:
         KeyError, TypeError, ValueError: the value, or what identifies one container, has another form.
     """
     value = as_object(probe)
-    found = (live(as_object(each)) for each in as_list(value["containers"]))
+    found = (parse_container(as_object(each)) for each in as_list(value["containers"]))
     brought = image_labels(value)
     told = (replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found)
     return tuple(sorted(told, key=lambda each: each.name))
@@ -88,28 +105,28 @@ def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
     unless somebody gave it another.
     """
     role = brought.get(NAME)
-    if not isinstance(role, str) or name == role or name.startswith(role + ASIDE):
+    if not isinstance(role, str) or name == role or name.startswith(role + REPLACEMENT_MARK):
         return False
     return all(labels.get(label) == brought.get(label) for label in (PLAN, NAME, DIGEST))
 
 
-def live(raw: JsonObject) -> Live:
+def parse_container(raw: JsonObject) -> EngineContainer:
     """One container of its inspect data. What an engine writes oddly counts as not said, but for what identifies it.
 
     Raises:
         KeyError, TypeError, ValueError: id, name, image, state or config are missing or have another form.
     """
     state, config = as_object(raw["State"]), as_object(raw["Config"])
-    return Live(
+    return EngineContainer(
         id=_text(raw["Id"]),
         name=_text(raw["Name"]).removeprefix("/"),
         image_id=_text(raw["Image"]),
         image=str(config.get("Image") or ""),
         status=_text(state["Status"]),
-        exit_code=whole(state.get("ExitCode")),
+        exit_code=integer(state.get("ExitCode")),
         oom_killed=state.get("OOMKilled") is True,
         error=str(state.get("Error") or ""),
-        restarts=whole(raw.get("RestartCount")),
+        restarts=integer(raw.get("RestartCount")),
         config=config,
         host_config=mapping(raw.get("HostConfig")),
         networks=mapping(mapping(raw.get("NetworkSettings")).get("Networks")),

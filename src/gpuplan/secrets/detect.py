@@ -7,9 +7,9 @@ value of that kind to its end, and so is each further line over which such a val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from gpuplan.types.value import PRIVATE
+from gpuplan.types.value import SENSITIVE, Json, JsonObject
 
 _WORD = re.compile(r"[\w.-]+")
 _SECRET = re.compile(
@@ -44,7 +44,7 @@ _MARKS = "*&!%@`|>:,="
 _BREAKS = re.compile(r"""[\s\\"'\[\]{},]+""")
 
 
-def hidden_from(line: str) -> int | None:
+def secret_start(line: str) -> int | None:
     """Where in the line the first secret begins; None where it holds none."""
     places = [place for _, place in _secrets(line)]
     if telling := _TELLING.search(line):
@@ -52,20 +52,20 @@ def hidden_from(line: str) -> int | None:
     return min((place for place in places if place < len(line)), default=None)
 
 
-def hidden(lines: Sequence[str]) -> Iterator[int | None]:
+def secret_starts(lines: Sequence[str]) -> Iterator[int | None]:
     """The same for each line of a file, with what goes on from the lines above it."""
     before = _Nothing()
     for line in lines:
         if before.goes_on(line):
             yield len(line) - len(line.lstrip())
         else:
-            yield hidden_from(line)
+            yield secret_start(line)
             before = _begun(line)
 
 
-def shown(line: str, start: int | None) -> str:
+def hide_from(line: str, start: int | None) -> str:
     """The line as it may be quoted, hidden from `start` on."""
-    return line if start is None else f"{line[:start]}{PRIVATE}"
+    return line if start is None else f"{line[:start]}{SENSITIVE}"
 
 
 def secret_words(line: str, whole: bool = False) -> tuple[str, ...]:
@@ -155,3 +155,43 @@ def _begun(line: str) -> _Nothing:
 def _indent(line: str) -> int:
     """The column of its first key."""
     return len(line) - len(line.lstrip().removeprefix("- ").lstrip())
+
+
+# Private: what looks like a secret, and is not written into a file; rather too much than too little.
+
+_NAME = re.compile(
+    r"pass(w|phrase|code|$|_)|pwd|secret|token(?![a-z])|(access|api|auth|refresh)_?tokens|credential|bearer|auth(?!or)"
+    r"|salt|private|(^|_)keys?($|_)|api_?key|dsn$|_url$",
+    re.IGNORECASE,
+)
+"""Names of variables and options."""
+_ADDRESS = re.compile(r"://[^/\s@]*:[^/\s@]+@")
+"""An address with a password in it."""
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """True for a variable whose value looks like a secret."""
+    return _NAME.search(name.replace("-", "_")) is not None or _ADDRESS.search(value) is not None
+
+
+def exposed_secret(section: JsonObject) -> str:
+    """What of a section outside its variables looks like a secret; empty where nothing does."""
+    return next(iter(_exposed(section)), "")
+
+
+def _exposed(section: JsonObject) -> Iterator[str]:
+    for key in ("command", "entrypoint"):
+        for word in _words(section.get(key)):
+            flag = word.partition("=")[0] if word.startswith("-") else ""
+            if looks_secret(flag.lstrip("-"), word):
+                yield f"its {key} ({flag})" if flag else f"its {key}"
+    logging = section.get("logging")
+    options = logging.get("options") if isinstance(logging, Mapping) else None
+    for what, names in (("label", section.get("labels")), ("log option", options)):
+        for name, value in names.items() if isinstance(names, Mapping) else ():
+            if looks_secret(name, str(value)):
+                yield f"its {what} {name}"
+
+
+def _words(value: Json) -> Sequence[str]:
+    return [str(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else []
