@@ -93,7 +93,7 @@ def test_one_json_document(command: Command, models: Path) -> None:
         (["--ignore", "instance-group-gpus"], "did you mean instance-group-gpu?"),
         (["--ignore", "config-syntax"], "config-syntax cannot be silenced"),
         (["--shm-size", "much"], "--shm-size was given “much”"),
-        (["--image", "tritonserver:latest"], "An image names no release"),
+        (["--image", "tritonserver:latest"], "Cannot tell the release of the image"),
     ],
 )
 def test_wrong_usage(command: Command, models: Path, options: list[str], words: str) -> None:
@@ -141,7 +141,7 @@ def test_validate_tells_warnings_and_how_much_is_silenced(command: Command, mode
     ran = command(*argv)
     assert ran.code == 0
     assert ran.out.startswith("Valid")
-    assert " ".join(ran.out.split()).endswith("; 1 finding silenced.")
+    assert "; 1 finding silenced." in " ".join(ran.out.split())
     assert "[response-cache-off]" in ran.err
     assert "instance-group-gpu" not in ran.err
 
