@@ -24,7 +24,11 @@ RECORD = {
     "when": "2026-11-30T09:00:00Z",
     "boot": "b1",
     "resources": {
-        "gpu-x/gpu/g": {"digest": "d", "spec": {"select": {"uuid": "GPU-1"}, "mig": "disabled"}, "needs": []},
+        "gpu-x/gpu/g": {
+            "digest": "d",
+            "spec": {"select": {"key": "uuid", "value": "GPU-1"}, "mig": "disabled"},
+            "needs": [],
+        },
     },
     "remembered": {},
     "bystanders": [],

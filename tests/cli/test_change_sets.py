@@ -98,7 +98,7 @@ def test_nodes_in_doubt_are_left_out_and_the_rest_goes_on(command: Command, appl
     ran = command("apply", saved(CLEAN, examples.UNREAD_NODE, examples.FAULTY), "--auto-approve")
     assert [node.node for node in applied.given[0].nodes] == ["gpu-a1"]
     assert ran.code == 1
-    assert "Cannot reach the node" in ran.err
+    assert "The node cannot be reached" in ran.err
 
 
 def test_a_guard_refuses_its_node_alone(command: Command, applied: Flow) -> None:

@@ -161,11 +161,11 @@ def test_what_is_left_out_is_told(command: Command, nodes: dict[str, Session]) -
     engine.stop(run(nodes["n1"], "ended"))
     engine.pause(run(nodes["n1"], "paused"))
     run(nodes["n1"], "passing", AutoRemove=True)
-    run(nodes["n1"], "limited", PidsLimit=100)
+    run(nodes["n1"], "sharing", VolumesFrom=["ended"])
     plan, text = written(command)
-    assert list(plan["containers"]) == ["limited"]
-    assert "a limit of processes" in text
-    for words in ("container ended: it does not run (exited)", "container paused", "container passing: it was"):
+    assert list(plan["containers"]) == ["sharing"]
+    assert "volumes of another container" in text
+    for words in ("container ended: not running (exited)", "container paused", "container passing: it was"):
         assert words in text
     is_without_changes(command, text)
 

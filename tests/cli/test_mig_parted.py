@@ -28,8 +28,8 @@ def test_out_and_in_again(command: Command) -> None:
     out = command("export", "mig-parted", "plan.yaml")
     assert out.code == 0
     assert '    - devices: [0]\n      mig-enabled: true\n      mig-devices:\n        "4g.40gb": 1\n' in out.out
-    assert "Warning: The names of slices are lost" in out.err
-    assert "Warning: A GPU is left out of the export" in out.err
+    assert "Warning: Slice names are lost" in out.err
+    assert "Warning: GPU left out of the export" in out.err
     Path("config.yaml").write_text(out.out)
     back = command("import", "mig-parted", "config.yaml", "--nodes", "a100")
     assert (back.code, back.err) == (0, "")
@@ -60,7 +60,7 @@ def test_a_device_filter_becomes_a_group_of_nodes(command: Command) -> None:
     [
         (["import", "mig-parted", "config.yaml"], 1, "off, on"),
         (["import", "mig-parted", "config.yaml", "--config", "of"], 1, "off, on"),
-        (["import", "mig-parted", "nowhere.yaml"], 1, "cannot be read"),
+        (["import", "mig-parted", "nowhere.yaml"], 1, "Cannot read"),
         (["import", "nothing"], 64, "nothing"),
         (["export", "mig-parted"], 64, "Missing argument"),
         (["export", "mig-parted", "plan.yaml", "--board", "Voodoo2"], 64, "A100-SXM4-80GB"),

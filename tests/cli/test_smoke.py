@@ -104,7 +104,7 @@ def test_one_that_fails_is_named_with_the_servers_words(command: Command) -> Non
     inventory(n2=[{"infer": "bad", "says": "out of memory"}])
     ran = command("smoke", *ON)
     assert ran.code == 1
-    assert "1 of 4 models did not answer as they should on 2 nodes" in ran.out
+    assert "1 of 4 models failed on 2 nodes" in ran.out
     assert "n2/model/triton/bad" in ran.err
     assert "asked with IN FP32 [1, 1]: out of memory." in " ".join(ran.err.replace("│", "").split())
 

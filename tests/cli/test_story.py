@@ -47,7 +47,7 @@ def test_a_drift_check_is_silent_when_all_is_well(command: Command) -> None:
     assert command("drift-check", *ON_NODES) == command("drift-check", *ON_NODES)
     quiet = command("drift-check", *ON_NODES)
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-    assert command("drift-check", *ON_NODES, "--verbose").out.startswith("In sync: 1 node is as last applied.")
+    assert command("drift-check", *ON_NODES, "--verbose").out.startswith("In sync: 1 node matches the last apply.")
 
 
 @pytest.mark.usefixtures("applied")
@@ -122,7 +122,7 @@ def test_on_a_terminal_it_asks_and_shows_progress(tmp_path: Path) -> None:
     os.close(secondary)
     seen = _read_until(primary, b"Only 'yes' is accepted: ")
     os.write(primary, b"yes\n")
-    seen += _read_until(primary, b"Applied:")
+    seen += _read_until(primary, b"Apply complete:")
     assert process.wait(timeout=60) == 0
     assert b"\x1b[" in seen
     assert b"Apply these changes?" in seen
@@ -181,7 +181,7 @@ def test_an_interrupt_lets_the_step_end_and_says_what_is_left(
     assert process.returncode == code
     assert "finishing running steps" in err
     assert "Traceback" not in err
-    assert "steps were not begun (interrupted)" in out or "(skipped: interrupted)" in out
+    assert "steps skipped (interrupted)" in out or "(skipped: interrupted)" in out
     assert err.count("Error: Interrupted") == 1
     assert command("plan", *ON_NODES, "--detailed-exitcode").code == 2
     assert command("apply", *ON_NODES, "--auto-approve").code == 0

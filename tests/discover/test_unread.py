@@ -39,7 +39,7 @@ def test_a_node_without_a_driver_has_containers_all_the_same(simulated: Bench) -
     assert keys(found, "containers") == ["plain"]
     told = {each.what: each.why for each in found.left_out}
     assert "libnvidia-ml.so.1 is not there" in told["GPUs"]
-    assert "nobody knows which of them it has" in told["container all"]
+    assert "its GPUs are unknown" in told["container all"]
 
 
 def test_a_lost_gpu_is_told(simulated: Bench) -> None:

@@ -50,8 +50,11 @@ all:
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        ("ansible_host: '{{ ip }}'", "3:24 ansible_host is a Jinja template, which only Ansible can fill in."),
-        ("ansible_user: !vault abc", "3:24 ansible_user is encrypted with Ansible Vault, which gpuplan cannot open."),
+        ("ansible_host: '{{ ip }}'", "3:24 ansible_host is a Jinja template, which gpuplan cannot evaluate."),
+        (
+            "ansible_user: !vault abc",
+            "3:24 ansible_user is encrypted with Ansible Vault, which gpuplan cannot decrypt.",
+        ),
         (
             "ansible_host: -oProxyCommand=x",
             "3:24 ansible_host is '-oProxyCommand=x'; it cannot begin with '-' or hold blanks.",
@@ -68,10 +71,10 @@ all:
             "ansible_become: 1, ansible_become_user: ops",
             "3:50 ansible_become_user is 'ops'; gpuplan becomes root through sudo only.",
         ),
-        ("ansible_connection: winrm", "3:30 gpuplan cannot reach a node by 'winrm'."),
+        ("ansible_connection: winrm", "3:30 gpuplan does not support the connection 'winrm'."),
         (
             "ansible_ssh_extra_args: -v",
-            "3:34 ansible_ssh_extra_args is not honoured, and without it the node would be reached differently.",
+            "3:34 ansible_ssh_extra_args is not supported, and ignoring it would change how gpuplan connects.",
         ),
         (
             'ansible_python_interpreter: "a\\nb"',
@@ -79,7 +82,7 @@ all:
         ),
         (
             "ansible_connection: simulated",
-            "3:5 The node is simulated, and gpuplan_simulated does not say what hardware it has.",
+            "3:5 The node is simulated, but gpuplan_simulated does not set its hardware.",
         ),
         (
             "ansible_connection: simulated, gpuplan_simulated: A30",
@@ -128,15 +131,15 @@ YAML_FAULTS = {
     "g: [a]\n": "1:4 g is not a group: a group is a mapping with hosts, children or vars.",
     "g: { hosts: [a] }\n": "1:13 g.hosts is not a mapping; each name is a key with a ':' after it.",
     "g: { host: { a: } }\n": "1:6 The group g has no key 'host'.",
-    "g: { hosts: { 'a b': } }\n": "1:15 'a b' is not a name that a node can have.",
-    "g: { hosts: { '../x': } }\n": "1:15 '../x' is not a name that a node can have.",
-    "g: { hosts: { '::1': } }\n": "1:15 '::1' is not a name that a node can have.",
-    "g: { hosts: { 'a[1:x]': } }\n": "1:15 'a[1:x]' has a range that is neither of numbers nor of letters.",
-    "g: { hosts: { a: , a: } }\n": "1:20 'a' is stated here and at FILE:1:15; only one can hold.",
+    "g: { hosts: { 'a b': } }\n": "1:15 'a b' is not a valid host name.",
+    "g: { hosts: { '../x': } }\n": "1:15 '../x' is not a valid host name.",
+    "g: { hosts: { '::1': } }\n": "1:15 '::1' is not a valid host name.",
+    "g: { hosts: { 'a[1:x]': } }\n": "1:15 'a[1:x]' has a range that is not of numbers or letters.",
+    "g: { hosts: { a: , a: } }\n": "1:20 'a' is already set at FILE:1:15.",
     "a: { children: { b: { hosts: { x: }, children: { a: } } } }\n": "1:1 Groups contain one another: a → b → a.",
-    "plugin: aws_ec2\n": "1:9 It configures an inventory plugin of Ansible, which asks elsewhere for the nodes.",
+    "plugin: aws_ec2\n": "1:9 It configures an inventory plugin of Ansible, which gets its hosts from elsewhere.",
     "- a\n": "1:1 A YAML inventory is a mapping of groups, such as all: or gpu_nodes:.",
-    "all: { hosts: }\n": "0:0 FILE names no host.",
+    "all: { hosts: }\n": "0:0 FILE contains no host.",
 }
 
 
@@ -146,8 +149,8 @@ def test_faults_of_a_yaml_inventory(inventory_of: InventoryOf, text: str, tmp_pa
 
 
 SIMULATED_FAULTS = {
-    "[{model: A101, count: 1}]": "gpuplan_simulated has the GPU 'A101', and the catalog has no board of that name.",
-    "[A101-SXM4-80GB]": "gpuplan_simulated has the GPU 'A101-SXM4-80GB', and the catalog has no board of that name.",
+    "[{model: A101, count: 1}]": "gpuplan_simulated has the GPU 'A101', which is not in the catalog.",
+    "[A101-SXM4-80GB]": "gpuplan_simulated has the GPU 'A101-SXM4-80GB', which is not in the catalog.",
     "[{model: A100-SXM4-80GB, count: 1000000}]": "gpuplan_simulated has 1000000 GPUs; a node holds at most 16.",
     "[{model: A100-SXM4-80GB, count: 9}, {model: A30, count: 8}]": (
         "gpuplan_simulated has 17 GPUs; a node holds at most 16."
@@ -177,16 +180,16 @@ def test_a_simulated_board_has_nearest_names_and_every_fault_is_told(inventory_o
 INI_FAULTS = {
     "[a b]\nh\n": "1:1 '[a b]' is not a section: a name has no blanks.",
     "[a:hosts:b]\nh\n": "1:1 '[a:hosts:b]' is not a section: a name has no blanks.",
-    "[a:var]\nx=y\n": "1:1 [a:var] is of no known kind.",
+    "[a:var]\nx=y\n": "1:1 [a:var] is not a supported section.",
     "h ansible_user 'x'\n": "1:3 'ansible_user' is not NAME=VALUE.",
     "h ansible_user='x\n": "1:1 No closing quotation.",
     "h\n[a:vars]\nansible_user\n[a]\n": "3:1 'ansible_user' is not NAME = VALUE.",
-    "h\n[a:vars]\nx=y\n": "2:1 [a:vars] names the group a, which no section declares.",
-    "h\n[a:children]\nb\n": "3:1 [a:children] names the group b, which no section declares.",
+    "h\n[a:vars]\nx=y\n": "2:1 [a:vars] refers to the group a, which no section declares.",
+    "h\n[a:children]\nb\n": "3:1 [a:children] refers to the group b, which no section declares.",
     "h\n[a:children]\nb c\n": "3:1 'b c' is not the name of a group.",
-    "h:99999\n": "1:1 'h:99999' names port 99999, which does not exist.",
+    "h:99999\n": "1:1 'h:99999' has the port 99999; the highest port is 65535.",
     "  h[1:30000]\n": "1:3 'h[1:30000]' gives more than 20000 hosts.",
-    "h ansible_user='{{ x }}'\n": "1:3 ansible_user is a Jinja template, which only Ansible can fill in.",
+    "h ansible_user='{{ x }}'\n": "1:3 ansible_user is a Jinja template, which gpuplan cannot evaluate.",
 }
 
 
@@ -219,7 +222,7 @@ def test_an_encrypted_file_beside_it_is_warned_of(tmp_path: Path, inventory_of: 
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n")
     (warning,) = inventory_of("all:\n  hosts: { a: }\n").warnings
-    assert warning.summary == "A file of variables is passed over"
+    assert warning.summary == "Variable file ignored"
 
 
 def test_ten_thousand_hosts_are_read_in_time(inventory_of: InventoryOf) -> None:

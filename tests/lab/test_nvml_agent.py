@@ -19,10 +19,10 @@ from tests.lab.nvml.build import bare_state, build
 THREE = ("A100-SXM4-80GB", "H100-SXM5-80GB", "A30")
 PROGRAM = """
 import json, sys
-from gpuplan.agent import gpu
+from gpuplan.agent.gpus import probe
 from gpuplan.agent.agent import Agent
 from gpuplan.agent.world import World
-gpu.PATIENCE = float(sys.argv[1])
+probe.PATIENCE = float(sys.argv[1])
 agent = Agent(World())
 for line in sys.stdin:
     print(json.dumps(agent.handle(json.loads(line))), flush=True)

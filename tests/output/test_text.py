@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.output.change_set import render_change_set
@@ -78,6 +78,7 @@ def test_one_sample_is_all_of_them() -> None:
     assert latency_statistics([0.004]) == dict.fromkeys(("p50", "p90", "p95", "p99", "max", "mean"), 4.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=300))
 def test_they_are_those_of_numpy(seconds: list[float]) -> None:
     found = latency_statistics(seconds)

@@ -130,9 +130,9 @@ def test_faults_of_a_variable_file_are_told_there(plan_of: PlanOf, tmp_path: Pat
         plan_of("variables: { triton: { default: x } }\n", variable_files=(str(file), str(tmp_path / "none")))
     told = {(one.where.line if one.where else 0, one.summary) for one in caught.value.diagnostics}
     assert told == {
-        (1, "A variable is not declared"),
-        (2, "A variable has no value"),
-        (0, "The file cannot be read"),
+        (1, "Undeclared variable"),
+        (2, "Variable has no value"),
+        (0, "Cannot read file"),
     }
 
 

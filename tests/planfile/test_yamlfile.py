@@ -109,7 +109,7 @@ def test_a_byte_order_mark_of_utf8_is_passed_over(tmp_path: Path) -> None:
     [
         (b"\xff\xfea\x00", "UTF-16"),
         (b"a: 1\nb: \xe9\n", "not UTF-8: byte 0xe9 in line 2"),
-        (b"", "nothing but comments"),
+        (b"", "only comments"),
         (b"x" * (4 * 1024 * 1024 + 1), "larger than 4 MiB"),
         (b"[" * 100_000, "more than 64 levels"),
         (b"- " * 100_000, "more than 64 levels"),

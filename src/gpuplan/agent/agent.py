@@ -34,7 +34,7 @@ class RequestArguments:
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """A string, or None where the request says null or nothing."""
+        """A string, or None if the request says null or nothing."""
         return None if self._request.get(name) is None else self.text(name)
 
     def number(self, name: str) -> int:
@@ -45,7 +45,7 @@ class RequestArguments:
         return value
 
     def numbers(self, name: str) -> Sequence[int] | None:
-        """A list of whole numbers above zero, or None where the request says null or nothing."""
+        """A list of whole numbers above zero, or None if the request says null or nothing."""
         value = self._request.get(name)
         if value is None:
             return None
@@ -106,7 +106,7 @@ PROBES: Mapping[str, Callable[[World, str], object]] = {
 
 
 def ask(world: World, arguments: RequestArguments) -> dict[str, object]:
-    """The snapshot. A probe that hangs is left behind at its deadline; it cannot keep the answer."""
+    """The snapshot. A probe that passes its deadline is abandoned, so it cannot delay the answer."""
     plan = arguments.text("plan")
     names = arguments.texts("probes")
     unknown = [name for name in names if name not in PROBES]
@@ -162,11 +162,11 @@ class Agent:
             if isinstance(name, str) and name.startswith(DRIVER):
                 return {"ok": within(DRIVER_PATIENCE, lambda: operation(self, arguments, b""))}
             return {"ok": operation(self, arguments, body or b"")}
-        except Exception as error:  # noqa: BLE001 - the node's every failure is an answer; the connection lives on
+        except Exception as error:  # noqa: BLE001 - every failure is an answer; the connection stays open
             return {"error": explain(error).to_json()}
 
-    def forsaken(self) -> None:
-        """The other side is gone: services that it had stopped for a reset run again, as they would have."""
+    def on_disconnect(self) -> None:
+        """Restart the services that were stopped for a reset: the connection is gone before it could ask for that."""
         if self.lock.held:
             with contextlib.suppress(Failure):
                 reset.start_all_services(self.world)

@@ -52,13 +52,13 @@ def api_prefix(version: Any) -> str:
 def get(world: World, path: str) -> Any:
     """One answer of the engine.
 
-    Raises Failure with no_docker, docker_refused, no_permission, too_large or docker_error; Absent where it says that
+    Raises Failure with no_docker, docker_refused, no_permission, too_large or docker_error; Absent if it says that
     there is no such thing.
     """
     try:
         status, body = world.engine("GET", path)
     except FileNotFoundError as error:
-        raise Failure("no_docker", "there is no engine socket: {}".format(error)) from error
+        raise Failure("no_docker", "no engine socket: {}".format(error)) from error
     except (ConnectionError, socket.timeout) as error:
         raise Failure("docker_refused", "the engine does not answer: {}".format(error)) from error
     if status >= 400:

@@ -60,13 +60,13 @@ def explain(error: BaseException) -> Failure:
     return Failure("unexpected", "{}: {}".format(type(error).__name__, text))
 
 
-# Running jobs side by side, each with its own deadline and its own error.
+# Jobs that run at the same time, each with its own deadline and its own error.
 
 Job = Callable[[], object]
 
 
 class ProbeThread:
-    """One job in a thread of its own. The thread is a daemon: one that never ends keeps nobody."""
+    """One job in a thread of its own. The thread is a daemon, so one that never ends does not keep the process."""
 
     def __init__(self, name: str, job: Job) -> None:
         self._job = job
@@ -79,7 +79,7 @@ class ProbeThread:
     def _run(self) -> None:
         try:
             outcome: dict[str, object] = {"value": self._job()}
-        except Exception as error:  # noqa: BLE001 - whatever a probe meets is its answer, never the end of the others
+        except Exception as error:  # noqa: BLE001 - a failure is the answer of this probe only
             outcome = {"error": explain(error).to_json()}
         self._ended = time.monotonic()
         self._outcome = outcome
@@ -95,7 +95,7 @@ class ProbeThread:
 
 
 def within(seconds: float, job: Job) -> object:
-    """What the job gives; Failure `timeout` where it takes longer, and then it is left behind."""
+    """The job's result; raises Failure `timeout` if it takes longer, and abandons it."""
     answer = ProbeThread("operation", job).answer(seconds)
     error = answer.get("error")
     if isinstance(error, dict):
@@ -104,6 +104,6 @@ def within(seconds: float, job: Job) -> object:
 
 
 def run_all(jobs: Mapping[str, Job], deadlines: Mapping[str, float]) -> dict[str, dict[str, object]]:
-    """All jobs at once; each answers for itself."""
+    """Run all jobs at once, each with its own answer."""
     running = {name: ProbeThread(name, job) for name, job in jobs.items()}
     return {name: running[name].answer(deadlines[name]) for name in jobs}

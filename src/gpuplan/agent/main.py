@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from .agent import Agent
 from .world import World
 
-# Requests and answers on file descriptors: lines, and bytes that follow some; nothing is waited for without end.
+# Requests and answers on file descriptors: lines, and bytes that follow some; every wait has a time limit.
 
 PIECE = 1 << 18
 LONGEST = 1 << 28
@@ -29,13 +29,13 @@ class Frames:
     def line(self, silence: float) -> bytes:
         """The next line; empty at the end, or after `silence` seconds without a byte.
 
-        Raises ValueError where the line is longer than LONGEST.
+        Raises ValueError if the line is longer than LONGEST.
         """
         seen = 0
         while (end := self._held.find(b"\n", seen)) < 0:
             seen = len(self._held)
             if seen > LONGEST:
-                raise ValueError("a line has no end")
+                raise ValueError("a request line is too long")
             if not self._read(silence):
                 return b""
         return self._take(end + 1)
@@ -56,7 +56,7 @@ class Frames:
         left = memoryview(content)
         while left:
             if not select.select([], [self._writing], [], silence)[1]:
-                raise TimeoutError("nobody reads the answer")
+                raise TimeoutError("the answer is not being read")
             left = left[os.write(self._writing, left[: select.PIPE_BUF]) :]
 
     def _read(self, silence: float) -> bool:
@@ -81,11 +81,11 @@ LARGEST_BODY = 1 << 26
 def main(silence: float) -> None:
     """Serve requests on standard input until it ends. Never returns.
 
-    Whoever holds the lock and gives no sign of life for `silence` seconds is taken to be cut off. The process ends by
+    An agent that holds the lock ends if it hears nothing for `silence` seconds: the connection may be dead. It exits by
     os._exit, since a probe that hangs in the driver must not keep it; that frees the lock as well.
     """
     answers = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints must not get between two answers
+    os.dup2(2, 1)  # output of a library must not mix with the answers
     code = 1
     agent = Agent(World())
     try:
@@ -93,7 +93,7 @@ def main(silence: float) -> None:
         code = 0
     finally:
         try:
-            agent.forsaken()
+            agent.on_disconnect()
         finally:
             os._exit(code)
 
@@ -116,12 +116,12 @@ def _limit(agent: Agent, silence: float) -> float:
 
 
 def _body_size(request: object) -> int:
-    """How many bytes follow a request; raises ValueError where it does not say so in a number that can be right."""
+    """How many bytes follow a request; raises ValueError if it does not say so in a number that can be right."""
     if not isinstance(request, Mapping):
         raise ValueError("a request must be an object")
     size = request.get("body", 0)
     if type(size) is not int or not 0 <= size <= LARGEST_BODY:
-        raise ValueError("the size of what follows a request is not a number of bytes")
+        raise ValueError("body must be a number of bytes")
     return size
 
 

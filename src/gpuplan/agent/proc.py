@@ -1,4 +1,4 @@
-"""Processes of the node, as /proc tells of them: who has which GPU open, and what service one belongs to."""
+"""What /proc reports: processes with a GPU open, listening ports, and the GPU device files of containers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_files(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]
     """The matches of what the descriptors in /proc/PID/fd lead to; what went away meanwhile is not there."""
     try:
         descriptors = os.listdir(directory)
-    except OSError:  # the process ended, or is somebody else's
+    except OSError:  # the process ended, or belongs to another user
         return
     for descriptor in descriptors:
         try:
@@ -54,7 +54,7 @@ def open_files(directory: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]
             yield match
 
 
-# Ports of the node on which somebody listens, and who, as /proc tells of them.
+# Listening ports and their processes.
 
 TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
 """File below /proc/net, and the protocol as Docker names it."""
@@ -68,7 +68,7 @@ MOST_PORTS = 4096
 
 
 def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> list[dict[str, object]]:
-    """Each address and port with the process that has it; without one where this user may not see whose it is.
+    """Each address and port with the process that has it; without one if this user may not see whose it is.
 
     A UDP socket that is connected belongs to a client, and is not told.
     """
@@ -182,7 +182,7 @@ def device_access(pids: Mapping[str, int], proc: str = "/proc", groups: str = "/
     Raises Failure `no_permission`: only root sees into other namespaces.
     """
     if os.geteuid() != 0:
-        raise Failure("no_permission", "only root sees the device files of containers")
+        raise Failure("no_permission", "only root can see the device files of containers")
     found: dict[str, object] = {}
     entered: dict[str, tuple[list[DeviceNode], str]] = {}
     for name, pid in pids.items():
@@ -214,12 +214,12 @@ def control_group_of(pid: int | str, proc: str = "/proc", groups: str = "/sys/fs
     if "devices" in by_controller:
         return ControlGroup(1, os.path.join(groups, "devices", by_controller["devices"].lstrip("/")))
     if "" not in by_controller:
-        raise Failure("not_supported", "no control group has rules for devices")
+        raise Failure("not_supported", "no control group with device rules")
     return ControlGroup(2, os.path.join(groups, by_controller[""].lstrip("/")))
 
 
 def rules_allow(rules: str, node: DeviceNode) -> bool:
-    """True where one line of a `devices.list` gives all that is needed of a file (kernel, device_cgroup.c)."""
+    """True if one line of a `devices.list` gives all that is needed of a file (kernel, device_cgroup.c)."""
     for line in rules.splitlines():
         kind, _, rest = line.partition(" ")
         numbers, _, access = rest.partition(" ")
@@ -238,7 +238,7 @@ def check_access(jobs: Sequence[tuple[str, Sequence[DeviceNode]]], home: str) ->
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
         told = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError) as error:
-        raise Failure("unexpected", "the control groups could not be asked: {}".format(error)) from error
+        raise Failure("unexpected", "cannot test access in the control groups: {}".format(error)) from error
     return list(told)
 
 
@@ -253,7 +253,7 @@ def _within(entered: Mapping[str, tuple[list[DeviceNode], str]], home: str) -> I
         if isinstance(answer, dict):
             yield name, _told(nodes, {node.name: answer.get(node.path) for node in nodes})
         else:
-            text = answer or "the node itself may not open the device files"
+            text = answer or "the node itself cannot open the device files"
             yield name, {"error": Failure("no_permission", str(text)).to_json()}
 
 

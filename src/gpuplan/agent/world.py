@@ -21,7 +21,7 @@ from .proc import device_access, device_holders, listening, service_of
 def run(argv: Sequence[str], seconds: float) -> tuple[int, str]:
     """Exit code and everything it said.
 
-    Raises Failure: `no_tool` where there is no such program, `timeout` where it does not end in time. One that hangs
+    Raises Failure: `no_tool` if there is no such program, `timeout` if it does not end in time. One that hangs
     in the driver cannot be killed, and so nobody waits for its end.
     """
     try:
@@ -29,7 +29,7 @@ def run(argv: Sequence[str], seconds: float) -> tuple[int, str]:
             list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
     except FileNotFoundError as error:
-        raise Failure("no_tool", "{} is not on the node".format(argv[0])) from error
+        raise Failure("no_tool", "{} is not installed on the node".format(argv[0])) from error
     try:
         said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as error:
@@ -67,8 +67,8 @@ class World:
     def engine(self, method: str, path: str) -> tuple[int, bytes]:
         """One HTTP request to the Docker engine.
 
-        Raises FileNotFoundError where there is no socket, ConnectionRefusedError where nobody answers,
-        PermissionError where this user may not ask, Failure `too_large` where the answer is out of all proportion.
+        Raises FileNotFoundError if there is no socket, ConnectionRefusedError if nobody answers,
+        PermissionError if this user may not ask, Failure `too_large` if the answer is out of all proportion.
         """
         connection = _EngineConnection(os.environ.get("GPUPLAN_DOCKER_SOCKET") or DOCKER_SOCKET)
         try:
@@ -76,14 +76,14 @@ class World:
             answer = connection.getresponse()
             return answer.status, _whole(answer)
         except http.client.HTTPException as error:
-            raise ConnectionError("it broke off: {}".format(type(error).__name__)) from error
+            raise ConnectionError("the connection broke: {}".format(type(error).__name__)) from error
         finally:
             connection.close()
 
     def triton(self, address: str, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, bytes]:
         """One HTTP request to a model server at `host:port`.
 
-        Raises OSError where it does not answer, Failure `too_large` where the answer is out of all proportion.
+        Raises OSError if it does not answer, Failure `too_large` if the answer is out of all proportion.
         """
         connection = http.client.HTTPConnection(address, timeout=timeout)
         try:
@@ -98,7 +98,7 @@ class World:
     def folders(self, path: str) -> list[str]:
         """Names of the directories in a directory of the node, sorted; hidden ones left out.
 
-        Raises OSError where it cannot be read, Failure `too_large` where it holds more than anybody serves.
+        Raises OSError if it cannot be read, Failure `too_large` where it holds more than anybody serves.
         """
         found: list[str] = []
         with os.scandir(path) as entries:
@@ -137,7 +137,7 @@ class World:
         Raises Failure `no_permission`: only root sees the open files of everybody.
         """
         if os.geteuid() != 0:
-            raise Failure("no_permission", "only root sees who has the device files open")
+            raise Failure("no_permission", "only root can see which processes have the device files open")
         return device_holders()
 
     def device_access(self, pids: Mapping[str, int]) -> dict[str, object]:
@@ -196,7 +196,7 @@ def _first_line(path: str) -> str:
 
 
 def _read(path: str) -> str:
-    """A file of /proc; empty where it is not there or went away while it was read."""
+    """A file of /proc; empty if it is not there or went away while it was read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

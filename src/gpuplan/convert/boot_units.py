@@ -33,7 +33,7 @@ class BootUnit:
             ValueError: the program is no absolute path, or a word of it would have to be quoted.
         """
         if not program or not program[0].startswith("/") or not all(_WORD.match(word) for word in program):
-            raise ValueError("a unit starts a program by its absolute path, of letters, digits and ./_+@:- alone")
+            raise ValueError("the program of a unit must be an absolute path of letters, digits and ./_+@:- only")
         before = [f"Before={' '.join(self.before)}"] if self.before else []
         return "\n".join(
             [

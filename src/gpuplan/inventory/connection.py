@@ -30,7 +30,7 @@ def hardware_problems(stated: JsonObject) -> Iterator[tuple[str, str]]:
         if not isinstance(model, str):
             yield f"gpuplan_simulated.gpus[{number}] does not name a model.", SHAPE
         elif (fix := _unknown(model)) is not None:
-            yield f"gpuplan_simulated has the GPU {model!r}, and the catalog has no board of that name.", fix
+            yield f"gpuplan_simulated has the GPU {model!r}, which is not in the catalog.", fix
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             yield f"gpuplan_simulated.gpus[{number}].count is {count!r}; expected a whole number from 1.", ""
         else:
@@ -121,19 +121,19 @@ class HostReader:
 
     def _fault(self, name: str, detail: str, fix: str = "", where: Location | None = None) -> None:
         place = where or self._variables[name].where
-        self.faults[(detail, place)] = Diagnostic("An inventory variable is not valid", detail, fix, place)
+        self.faults[(detail, place)] = Diagnostic("Invalid inventory variable", detail, fix, place)
 
     def _passed_over(self) -> None:
         for name, stated in self._variables.items():
             if name in REFUSED:
                 self._fault(
                     name,
-                    f"{name} is not honoured, and without it the node would be reached differently.",
+                    f"{name} is not supported, and ignoring it would change how gpuplan connects.",
                     REFUSED[name],
                 )
             elif name in _PASSED_OVER and not (name.endswith("_checking") and self._boolean(stated)):
-                detail = f"{name} is passed over: {_PASSED_OVER[name]}"
-                summary = "An inventory variable is passed over"
+                detail = f"{name} is ignored: {_PASSED_OVER[name]}"
+                summary = "Inventory variable ignored"
                 self.faults[(name, None)] = Diagnostic(summary, detail, "", stated.where, severity=Severity.WARNING)
 
     def _text(self, *names: str) -> str:
@@ -144,12 +144,14 @@ class HostReader:
         name, stated = found[-1], self._variables[found[-1]]
         if stated.tag.startswith("!vault"):
             self._fault(
-                name, f"{name} is encrypted with Ansible Vault, which gpuplan cannot open.", "State it in plain text."
+                name,
+                f"{name} is encrypted with Ansible Vault, which gpuplan cannot decrypt.",
+                "Write it in plain text.",
             )
         elif stated.text is None:
             self._fault(name, f"{name} is a list or a section; expected one value.")
         elif "{{" in stated.text or "{%" in stated.text:
-            self._fault(name, f"{name} is a Jinja template, which only Ansible can fill in.", "State the value itself.")
+            self._fault(name, f"{name} is a Jinja template, which gpuplan cannot evaluate.", "Write the value itself.")
         elif any(ord(character) < 32 for character in stated.text):
             self._fault(name, f"{name} holds a line break or a control character.")
         else:
@@ -200,7 +202,9 @@ class HostReader:
         text = self._text("ansible_connection").removeprefix("ansible.builtin.").removeprefix("ansible.netcommon.")
         if text and text not in _CONNECTIONS:
             self._fault(
-                "ansible_connection", f"gpuplan cannot reach a node by {text!r}.", "Use ssh, local or simulated."
+                "ansible_connection",
+                f"gpuplan does not support the connection {text!r}.",
+                "Use ssh, local or simulated.",
             )
         return _CONNECTIONS.get(text, Connection.SSH)
 
@@ -226,7 +230,7 @@ class HostReader:
         if connection is not Connection.SIMULATED:
             return {}
         if stated is None:
-            detail = "The node is simulated, and gpuplan_simulated does not say what hardware it has."
+            detail = "The node is simulated, but gpuplan_simulated does not set its hardware."
             fix = "Add gpuplan_simulated: {gpus: [{model: A100-SXM4-80GB, count: 1}]}."
             self._fault("gpuplan_simulated", detail, fix, where)
             return {}
@@ -239,7 +243,7 @@ class HostReader:
             )
         elif "{{" in json.dumps(plain):
             self._fault(
-                "gpuplan_simulated", "gpuplan_simulated holds a Jinja template.", "State the values themselves."
+                "gpuplan_simulated", "gpuplan_simulated holds a Jinja template.", "Write the values themselves."
             )
         else:
             for detail, fix in hardware_problems(plain):

@@ -49,12 +49,12 @@ class _IniReader:
             return
         where = self._at(number, line, content[:1])
         if len(content) > _LONGEST:
-            self.raw.fault("A line is too long", f"It has more than {_LONGEST} characters.", "", where)
+            self.raw.fault("Line too long", f"It has more than {_LONGEST} characters.", "", where)
         elif match := _SECTION.match(content):
             self._section(match[1], match[2] or "hosts", where)
         elif content.startswith("[") and content.endswith("]"):
             detail = f"{content!r} is not a section: a name has no blanks."
-            self.raw.fault("A section is not valid", detail, "Write [NAME], [NAME:children] or [NAME:vars].", where)
+            self.raw.fault("Invalid section", detail, "Write [NAME], [NAME:children] or [NAME:vars].", where)
         else:
             self._take(content, number, line)
 
@@ -62,18 +62,14 @@ class _IniReader:
         """Groups that are only spoken of must be declared by a section of their own."""
         for name, (section, where) in self._needed.items():
             if name not in self._declared:
-                detail = f"[{section}] names the group {name}, which no section declares."
-                self.raw.fault(
-                    "A group is not declared", detail, f"Add a section [{name}], or correct the name.", where
-                )
+                detail = f"[{section}] refers to the group {name}, which no section declares."
+                self.raw.fault("Undeclared group", detail, f"Add a section [{name}], or correct the name.", where)
 
     def _section(self, name: str, kind: str, where: Location) -> None:
         takes = {"hosts": self._host, "children": self._child, "vars": self._variable}
         if kind not in takes:
-            detail = f"[{name}:{kind}] is of no known kind."
-            self.raw.fault(
-                "A section is not valid", detail, f"Write [{name}], [{name}:children] or [{name}:vars].", where
-            )
+            detail = f"[{name}:{kind}] is not a supported section."
+            self.raw.fault("Invalid section", detail, f"Write [{name}], [{name}:children] or [{name}:vars].", where)
         self._group, self._take = name, takes.get(kind, self._nothing)
         self.raw.group(name, where)
         if kind == "vars":
@@ -89,12 +85,12 @@ class _IniReader:
         try:
             pattern, *assignments = shlex.split(content, comments=True)
         except ValueError as error:
-            self.raw.fault("A line is not valid", f"{error}.", "Close the quote.", where)
+            self.raw.fault("Invalid line", f"{error}.", "Close the quote.", where)
             return
         if strange := [assignment for assignment in assignments if "=" not in assignment]:
             detail = f"{strange[0]!r} is not NAME=VALUE."
             fix = "Put quotes around a value with blanks; a comment begins with '#'."
-            self.raw.fault("A line is not valid", detail, fix, self._at(number, line, strange[0]))
+            self.raw.fault("Invalid line", detail, fix, self._at(number, line, strange[0]))
         variables = connection_variables(self._assigned(assignments, number, line))
         self.raw.add_hosts(pattern, self._group, variables, where)
 
@@ -105,13 +101,13 @@ class _IniReader:
             self.raw.group(match[1], where)
             self._needed.setdefault(match[1], (f"{self._group}:children", where))
         else:
-            self.raw.fault("A line is not valid", f"{content!r} is not the name of a group.", "", where)
+            self.raw.fault("Invalid line", f"{content!r} is not the name of a group.", "", where)
 
     def _variable(self, content: str, number: int, line: str) -> None:
         where = self._at(number, line, content[:1])
         name, equals, value = content.partition("=")
         if not equals:
-            self.raw.fault("A line is not valid", f"{content!r} is not NAME = VALUE.", "", where)
+            self.raw.fault("Invalid line", f"{content!r} is not NAME = VALUE.", "", where)
             return
         found: Variables = connection_variables(self._assigned([f"{name.strip()}={value.strip()}"], number, line))
         self.raw.group(self._group, where).variables.update(found)
@@ -154,8 +150,8 @@ def read_yaml(file: str) -> ParsedInventory:
         detail = "A YAML inventory is a mapping of groups, such as all: or gpu_nodes:."
         raise Problem(Diagnostic("The file is not an inventory", detail, where=document.at(())))
     if isinstance(data.get("plugin"), str):
-        detail = "It configures an inventory plugin of Ansible, which asks elsewhere for the nodes."
-        fix = f"Write what it answers to a file: ansible-inventory -i {file} --list --yaml --output FILE."
+        detail = "It configures an inventory plugin of Ansible, which gets its hosts from elsewhere."
+        fix = f"Write its hosts to a file: ansible-inventory -i {file} --list --yaml --output FILE."
         raise Problem(Diagnostic("The inventory is dynamic", detail, fix, document.at(("plugin",))))
     reader = _YamlReader(document)
     for name, section in data.items():
@@ -191,7 +187,7 @@ class _YamlReader:
             return
         if not isinstance(section, dict):
             detail = f"{dotted(path)} is not a group: a group is a mapping with hosts, children or vars."
-            self.raw.fault("A group is not valid", detail, "", self._document.at(path))
+            self.raw.fault("Invalid group", detail, "", self._document.at(path))
             return
         for key in section:
             if key not in _SECTIONS:
@@ -217,13 +213,11 @@ class _YamlReader:
             yield value, None
         elif value is not None:
             detail = f"{dotted((*path, key))} is not a mapping; each name is a key with a ':' after it."
-            self.raw.fault(
-                "A group is not valid", detail, "Write NAME: instead of - NAME.", self._document.at((*path, key))
-            )
+            self.raw.fault("Invalid group", detail, "Write NAME: instead of - NAME.", self._document.at((*path, key)))
 
     def _unknown(self, key: str, path: Where) -> None:
         close = get_close_matches(key, _SECTIONS, n=1)
         fix = f"Did you mean {close[0]}? " if close else ""
         detail = f"The group {path[-1]} has no key {key!r}."
         where = self._document.keys[(*path, key)]
-        self.raw.fault("A key is unknown", detail, f"{fix}Valid here: {', '.join(_SECTIONS)}.", where)
+        self.raw.fault("Unknown key", detail, f"{fix}Valid here: {', '.join(_SECTIONS)}.", where)

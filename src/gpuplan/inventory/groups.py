@@ -33,7 +33,7 @@ def expand_pattern(pattern: str, most: int) -> tuple[Sequence[str], str]:
     match = _BRACKETED.match(pattern) or _PORT.match(pattern)
     host, port = (match["host"], match["port"]) if match else (pattern, "")
     if port and not 1 <= int(port[:6]) <= 65535:
-        raise PatternError(f"names port {port[:6]}, which does not exist")
+        raise PatternError(f"has the port {port[:6]}; the highest port is 65535")
     names = tuple(islice(_names(host), most + 1))
     if len(names) > most:
         raise PatternError(f"gives more than {most} hosts")
@@ -41,9 +41,7 @@ def expand_pattern(pattern: str, most: int) -> tuple[Sequence[str], str]:
         if not _NAME.match(name) or ".." in name:
             fix = "Use letters, digits, '_', '-' and '.'; an address with colons belongs into ansible_host."
             raise PatternError(
-                "is not a name that a node can have"
-                if name == pattern
-                else f"gives {name!r}, which is not a name that a node can have",
+                "is not a valid host name" if name == pattern else f"gives {name!r}, which is not a valid host name",
                 fix,
             )
     return names, port
@@ -63,7 +61,7 @@ def _sequence(text: str) -> Iterator[str]:
     begin, _, rest = text.partition(":")
     end, _, step = rest.partition(":")
     if not end or not re.fullmatch(r"\d{0,6}", step) or step == "0":
-        raise PatternError("has a range that is not one", "Write [BEGIN:END] or [BEGIN:END:STEP].")
+        raise PatternError("has an invalid range", "Write [BEGIN:END] or [BEGIN:END:STEP].")
     stride = int(step or 1)
     letters = string.ascii_letters
     if begin and begin in letters and end in letters and len(begin) == len(end) == 1:
@@ -77,10 +75,10 @@ def _sequence(text: str) -> Iterator[str]:
 
 def _numbers(begin: str, end: str, stride: int) -> Iterator[str]:
     if not re.fullmatch(r"\d{1,9}", begin, re.ASCII) or not re.fullmatch(r"\d{1,9}", end, re.ASCII):
-        raise PatternError("has a range that is neither of numbers nor of letters")
+        raise PatternError("has a range that is not of numbers or letters")
     padded = len(begin) if len(begin) > 1 and begin.startswith("0") else 0
     if padded and len(end) != padded:
-        raise PatternError("has a range whose ends are not of one length", "Write [01:16], or [1:16].")
+        raise PatternError("has a range whose ends differ in length", "Write [01:16], or [1:16].")
     if int(begin) > int(end):
         raise PatternError("has a range that ends before it begins")
     for number in range(int(begin), int(end) + 1, stride):
@@ -135,7 +133,7 @@ class ParsedInventory:
         try:
             names, port = expand_pattern(pattern, MOST_HOSTS)
         except PatternError as error:
-            self.fault("A host pattern is not valid", f"{pattern!r} {error}.", error.fix, where)
+            self.fault("Invalid host pattern", f"{pattern!r} {error}.", error.fix, where)
             return
         if len(self.hosts) + len(names) > MOST_HOSTS:
             self.fault("The inventory is too large", f"It names more than {MOST_HOSTS} hosts.", "Split it.", where)

@@ -107,19 +107,17 @@ class VariableFolders:
                 encrypted = stream.read(15) == b"$ANSIBLE_VAULT;"
         except OSError as error:
             detail = f"{file}: {error.strerror}."
-            self.faults.append(Diagnostic("The file cannot be read", detail, where=Location(str(file))))
+            self.faults.append(Diagnostic("Cannot read file", detail, where=Location(str(file))))
             return {}
         if encrypted:
-            detail = f"{file} is encrypted with Ansible Vault; what it says of connections is not honoured."
+            detail = f"{file} is encrypted with Ansible Vault; its connection variables are ignored."
             where = Location(str(file))
-            self.faults.append(
-                Diagnostic("A file of variables is passed over", detail, where=where, severity=Severity.WARNING)
-            )
+            self.faults.append(Diagnostic("Variable file ignored", detail, where=where, severity=Severity.WARNING))
             return {}
         try:
             return stated_variables(read_document(str(file), FOREIGN_TAGS), ())
         except Problem as problem:
-            self.faults.extend(one for one in problem.diagnostics if one.summary != "The file is empty")
+            self.faults.extend(one for one in problem.diagnostics if one.summary != "Empty file")
             return {}
 
 
@@ -139,15 +137,13 @@ def load_inventory(path: str) -> Inventory:
     hierarchy = Hierarchy(raw)
     if hierarchy.cycle:
         detail = f"Groups contain one another: {' → '.join(hierarchy.cycle)}."
-        raw.fault(
-            "A group contains itself", detail, "Remove one of the children.", raw.groups[hierarchy.cycle[0]].where
-        )
+        raw.fault("Group contains itself", detail, "Remove one of the children.", raw.groups[hierarchy.cycle[0]].where)
         raise Problem(raw.faults)
     groups_of = {name: hierarchy.groups_of(name) for name in raw.hosts}
     hosts, told = _hosts(raw, groups_of)
     errors = [one for one in (*raw.faults, *told) if one.severity is Severity.ERROR]
     if not raw.hosts and not errors:
-        errors.append(Diagnostic("The inventory is empty", f"{path} names no host.", where=Location(path)))
+        errors.append(Diagnostic("Empty inventory", f"{path} contains no host.", where=Location(path)))
     if errors:
         raise Problem(errors)
     warnings = tuple(one for one in told if one.severity is Severity.WARNING)
@@ -160,8 +156,8 @@ def _read(path: str) -> ParsedInventory:
         raise Problem(Diagnostic("The inventory is a directory", detail, "Name the file in it.", Location(path)))
     text = read_text(path)
     if text.startswith("#!"):
-        detail = f"{path} is a program; gpuplan reads inventories and does not run them."
-        fix = f"Write what it answers to a file: ansible-inventory -i {path} --list --yaml --output FILE."
+        detail = f"{path} is a program; gpuplan does not run inventory programs."
+        fix = f"Write its hosts to a file: ansible-inventory -i {path} --list --yaml --output FILE."
         raise Problem(Diagnostic("The inventory is a program", detail, fix, Location(path)))
     suffix = Path(path).suffix.lower()
     if suffix in (".yaml", ".yml", ".json") or (suffix not in (".ini", ".cfg") and _looks_like_yaml(text)):

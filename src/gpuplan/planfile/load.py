@@ -161,7 +161,7 @@ def _empty(document: Document) -> Iterator[tuple[Where, Diagnostic]]:
             document.replace(path, {})
             continue
         fix = "Give it a value ({} for an empty section) or remove it."
-        yield path, Diagnostic("A key has no value", f"{dotted(path)} states nothing.", fix, document.at(path))
+        yield path, Diagnostic("Missing value", f"{dotted(path)} has no value.", fix, document.at(path))
 
 
 def _takes_json(path: Where) -> bool:

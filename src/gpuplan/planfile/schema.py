@@ -46,7 +46,7 @@ class SelectSection(Section):
     @model_validator(mode="after")
     def _exactly_one(self) -> SelectSection:
         if len([value for value in (self.index, self.uuid, self.pci, self.model) if value is not None]) != 1:
-            raise ValueError("names a GPU in one way; state exactly one of index, uuid, pci, model")
+            raise ValueError("must select a GPU by one key; set exactly one of index, uuid, pci, model")
         return self
 
 
@@ -69,9 +69,9 @@ class SliceSection(Section):
     @model_validator(mode="after")
     def _one_size(self) -> SliceSection:
         if (self.profile is None) == (self.memory is None):
-            raise ValueError("has one size; state exactly one of profile and memory")
+            raise ValueError("must have one size; set exactly one of profile and memory")
         if self.start is not None and self.count > 1:
-            raise ValueError("are several slices, which cannot all begin at one place; write each by itself")
+            raise ValueError("sets start together with a count above 1; write each slice separately")
         return self
 
 
@@ -183,7 +183,7 @@ class ExpectedOutput(Section):
     @model_validator(mode="after")
     def _once(self) -> ExpectedOutput:
         if self.values is not None and self.file is not None:
-            raise ValueError("states its values twice; state one of values and file")
+            raise ValueError("sets both values and file; keep one of them")
         return self
 
 

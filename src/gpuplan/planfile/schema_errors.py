@@ -38,8 +38,8 @@ _RANGES = {
     "greater_than_equal": ("at least {}", "ge"),
     "less_than": ("less than {}", "lt"),
     "less_than_equal": ("at most {}", "le"),
-    "string_too_short": ("text of length {} or more", "min_length"),
-    "too_short": ("a list of {} or more", "min_length"),
+    "string_too_short": ("text of at least {} characters", "min_length"),
+    "too_short": ("a list of at least {}", "min_length"),
 }
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "1 to 63 letters, digits, '_', '.' or '-', the first one a letter or digit",
@@ -109,7 +109,7 @@ def _told(group: Sequence[SchemaError], document: Document, model: type[BaseMode
     name, inside = first.path[-1] if first.path else "the file", dotted(first.path[:-1])
     if first.kind == "missing":
         detail = f"{inside or whole} needs {name!r}."
-        return Diagnostic("A key is missing", detail, f"Add {name}.", document.keys.get(first.path[:-1]) or where)
+        return Diagnostic("Missing key", detail, f"Add {name}.", document.keys.get(first.path[:-1]) or where)
     if first.kind == "extra_forbidden":
         valid = sorted({key for owner in _models_at(model, first.path[:-1]) for key in _keys(owner)})
         close = get_close_matches(str(name), valid, n=1)
@@ -117,10 +117,10 @@ def _told(group: Sequence[SchemaError], document: Document, model: type[BaseMode
         if not close or len(valid) <= _LISTED:
             fixes.append(f"Valid here: {', '.join(valid)}.")
         detail = f"{inside or whole} has no key {name!r}."
-        return Diagnostic("A key is unknown", detail, " ".join(fixes), where)
+        return Diagnostic("Unknown key", detail, " ".join(fixes), where)
     if first.key:
         return Diagnostic(
-            "A name is not valid", f"{name!r} in {inside} is not a name.", f"Write {_wanted(first)}.", where
+            "Invalid name", f"{name!r} in {inside} is not a valid name.", f"Write {_wanted(first)}.", where
         )
     if first.kind == "value_error":
         sentence = first.detail["msg"].removeprefix("Value error, ")
@@ -128,10 +128,10 @@ def _told(group: Sequence[SchemaError], document: Document, model: type[BaseMode
         told = f"{dotted(first.path)} is {_written(first, document)}, which {reason}."
         if first.misshapen or not reason.startswith("is "):
             told = f"{dotted(first.path)} {reason}."
-        return Diagnostic("A value is not valid", told, f"{fix[:1].upper()}{fix[1:]}." if fix else "", where)
+        return Diagnostic("Invalid value", told, f"{fix[:1].upper()}{fix[1:]}." if fix else "", where)
     wanted = " or ".join(dict.fromkeys(_wanted(fault) for fault in group))
     detail = f"{dotted(first.path)} is {_written(first, document)}; expected {wanted}."
-    return Diagnostic("A value is not valid", detail, _quick_fix(first, document), where)
+    return Diagnostic("Invalid value", detail, _quick_fix(first, document), where)
 
 
 def _wanted(fault: SchemaError) -> str:

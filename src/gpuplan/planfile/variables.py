@@ -76,8 +76,8 @@ def _given(document: Document, sources: VariableSources, filled: Substitution) -
         else:
             result[name] = VariableValue(document.texts.get(path, str(default)), plain=not isinstance(default, str))
         if (value := result[name]) is not None and "${" in value.text:
-            detail = f"The value of {name} holds '${{'; a variable stands for plain text, not for other references."
-            filled.faults.append(Diagnostic("A variable refers to something else", detail, where=document.at(path)))
+            detail = f"The value of {name} contains '${{'; variables cannot contain references."
+            filled.faults.append(Diagnostic("Reference inside a variable", detail, where=document.at(path)))
             filled.reported.add(name)
     return result
 
@@ -94,7 +94,7 @@ def _from_outside(
     for name, text in sources.arguments.items():
         if name not in declared:
             detail = f"--var {name} sets a variable that the plan file does not declare."
-            faults.append(Diagnostic("A variable is not declared", detail, _nearest(name, declared)))
+            faults.append(Diagnostic("Undeclared variable", detail, _nearest(name, declared)))
         yield name, text
 
 
@@ -106,17 +106,19 @@ def _from_file(file: str, declared: Sequence[str], faults: list[Diagnostic]) -> 
         return
     if not isinstance(document.data, dict):
         faults.append(
-            Diagnostic("A variable file is not a mapping", "It holds NAME: VALUE lines.", where=Location(file))
+            Diagnostic(
+                "Invalid variable file", "A variable file must consist of NAME: VALUE lines.", where=Location(file)
+            )
         )
         return
     for name, value in document.data.items():
         where = document.keys[(name,)]
         if value is None or isinstance(value, list | dict):
             detail = f"{name} is {'empty' if value is None else 'a list or a section'}; a variable is one value."
-            faults.append(Diagnostic("A variable has no value", detail, where=where))
+            faults.append(Diagnostic("Variable has no value", detail, where=where))
         elif name not in declared:
             detail = f"{name} is a variable that the plan file does not declare."
-            faults.append(Diagnostic("A variable is not declared", detail, _nearest(name, declared), where))
+            faults.append(Diagnostic("Undeclared variable", detail, _nearest(name, declared), where))
         else:
             yield name, document.texts.get((name,), str(value))
 
@@ -126,9 +128,9 @@ def _filled(
 ) -> object:
     if isinstance(value, dict):
         for key in [key for key in value if "${" in key]:
-            detail = f"The key {key!r} holds a reference; only values may."
+            detail = f"The key {key!r} contains a reference; references are allowed only in values."
             result.broken.add((*path, key))
-            result.faults.append(Diagnostic("A reference stands in a key", detail, where=document.keys[(*path, key)]))
+            result.faults.append(Diagnostic("Reference in a key", detail, where=document.keys[(*path, key)]))
         return {key: _filled(document, inner, (*path, key), given, result) for key, inner in value.items()}
     if isinstance(value, list):
         return [_filled(document, inner, (*path, index), given, result) for index, inner in enumerate(value)]
@@ -167,42 +169,38 @@ class _Text:
         if escaped:
             if secret and self._secrets:
                 self._fault(
-                    "A reference cannot be escaped here",
+                    "Reference cannot be escaped here",
                     match,
                     "In env, ${env:…}, ${file:…} and ${cmd:…} are always secrets.",
                 )
             return match[0][1:]
         if not closed:
-            self._fault(
-                "A reference is not closed", match, "It begins with '${' and has no '}'.", "Write $${ for a plain ${."
-            )
+            self._fault("Unclosed reference", match, "It begins with '${' and has no '}'.", "Write $${ for a plain ${.")
         elif secret and not self._secrets:
-            detail = f"{match[0]} is a secret, and this value is shown and saved."
-            self._fault(
-                "A secret stands where it would be shown", match, detail, "Secrets may stand in env values only."
-            )
+            detail = f"{match[0]} is a secret, but this value is printed and saved."
+            self._fault("Secret outside env", match, detail, "Use secrets only in env values.")
         elif secret and not inside.partition(":")[2]:
             fix = "Write ${env:NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}."
-            self._fault("A secret has no name", match, f"{match[0]} names nothing.", fix)
+            self._fault("Secret has no name", match, f"{match[0]} names nothing.", fix)
         elif inside.startswith("var."):
             return self._variable(inside.removeprefix("var."), match)
         elif not secret:
             detail = f"{match[0]} is none of ${{var.NAME}}, ${{env:NAME}}, ${{file:PATH}} and ${{cmd:PROGRAM}}."
-            self._fault("A reference is unknown", match, detail, "Write $${ for a plain ${.")
+            self._fault("Unknown reference", match, detail, "Write $${ for a plain ${.")
         return match[0]
 
     def _variable(self, name: str, match: re.Match[str]) -> str:
         if name not in self._given:
-            detail = f"{match[0]} names a variable that the plan file does not declare."
+            detail = f"{match[0]} refers to a variable that the plan file does not declare."
             fix = _nearest(name, tuple(self._given))
-            self._fault("A variable is not declared", match, detail, fix or f"Declare {name} under variables.")
+            self._fault("Undeclared variable", match, detail, fix or f"Declare {name} under variables.")
         elif name in self._result.reported:
             self._result.broken.add(self._path)
         elif (value := self._given[name]) is not None:
             return value.text
         else:
             fix = f"Use --var {name}=VALUE or {ENVIRONMENT}{name}, or give it a default."
-            self._fault("A variable has no value", match, f"{name} has no default and no value was given.", fix)
+            self._fault("Variable has no value", match, f"{name} has no default, and no value was given.", fix)
         return match[0]
 
     def _fault(self, summary: str, match: re.Match[str], detail: str, fix: str = "") -> None:

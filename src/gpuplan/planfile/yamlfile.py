@@ -125,7 +125,7 @@ class _Builder:
     def _value(self, node: Node, path: Where) -> object:
         self._count += 1
         if self._count > MAX_EXPANDED or len(path) > MAX_DEPTH:
-            detail = "Its aliases and merge keys give more than they should, or refer to what they are in."
+            detail = "Its aliases or merge keys expand to too many values, or refer to themselves."
             raise Problem([*self._faults, Diagnostic(TOO_MUCH, detail, where=self._result.at(path[:1]))])
         self._result.values[path] = location_of(self._result.file, node.start_mark)
         if node.tag in self._foreign:
@@ -134,7 +134,7 @@ class _Builder:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if node.tag not in (MAP, SEQ):
-            self._fault("A YAML tag is not allowed", node, f"{node.tag} is more than plain data.", "Remove the tag.")
+            self._fault("Unsupported YAML tag", node, f"{node.tag} is not plain data.", "Remove the tag.")
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -148,17 +148,15 @@ class _Builder:
         try:
             value = construct(node.tag, node.value)
         except KeyError:
-            self._fault("A YAML tag is not allowed", node, f"{node.tag} is more than plain data.", "Remove the tag.")
+            self._fault("Unsupported YAML tag", node, f"{node.tag} is not plain data.", "Remove the tag.")
             return None
         except ValueError as error:
-            self._fault(INVALID, node, f"{error}.", "Remove the tag, or write what it says.")
+            self._fault(INVALID, node, f"{error}.", "Remove the tag, or correct the value.")
             return None
         if not isinstance(value, str):
             self._result.texts[path] = node.value
         elif _UNSENDABLE.search(value):
-            self._fault(
-                INVALID, node, "The text holds a NUL or half a surrogate pair, which no node takes.", "Remove it."
-            )
+            self._fault(INVALID, node, "The text contains a NUL character or an unpaired surrogate.", "Remove it.")
         return value
 
     def _mapping(self, node: MappingNode, path: Where) -> dict[str, object]:
@@ -181,14 +179,14 @@ class _Builder:
     def _once(self, name: str, key: Node, seen: dict[str, tuple[Node, Node]]) -> None:
         if name in seen:
             first = location_of(self._result.file, seen[name][0].start_mark)
-            detail = f"{name!r} is stated here and at {first}; only one can hold."
-            self._fault("A key is stated twice", key, detail, "Remove one of the two.")
+            detail = f"{name!r} is already set at {first}."
+            self._fault("Duplicate key", key, detail, "Remove one of the two.")
 
     def _key(self, node: Node) -> str | None:
         if isinstance(node, ScalarNode) and node.tag in CORE and node.value and not _UNSENDABLE.search(node.value):
             return str(node.value)
         self._fault(
-            "A key is not text", node, "A key is one line of text.", "Write KEY: VALUE, in quotes where needed."
+            "Key is not text", node, "A key must be one line of text.", "Write KEY: VALUE; quote the key if needed."
         )
         return None
 
@@ -196,7 +194,7 @@ class _Builder:
         """The entries that a merge key brings, the ones that hold first."""
         self._count += 1
         if self._count > MAX_EXPANDED or depth > MAX_DEPTH:
-            detail = "Its merge keys give more than they should, or refer to what they are in."
+            detail = "Its merge keys expand to too many values, or refer to themselves."
             where = location_of(self._result.file, node.start_mark)
             raise Problem([*self._faults, Diagnostic(TOO_MUCH, detail, where=where)])
         if isinstance(node, MappingNode):
@@ -208,14 +206,14 @@ class _Builder:
                 if key.tag == MERGE:
                     yield from self._merged(value, depth + 1)
         elif isinstance(node, ScalarNode):
-            self._fault("A merge key takes mappings", node, "<<: takes a mapping or a list of mappings.")
+            self._fault("Invalid merge key", node, "<<: takes a mapping or a list of mappings.")
         else:
             for item in node.value:
                 yield from self._merged(item, depth + 1)
 
 
 MAX_BYTES = 4 * 1024 * 1024
-_UNREADABLE = "The file cannot be read"
+_UNREADABLE = "Cannot read file"
 
 
 def read_document(file: str, foreign_tags: Collection[str] = ()) -> Document:
@@ -228,7 +226,7 @@ def read_document(file: str, foreign_tags: Collection[str] = ()) -> Document:
     root = _compose(file, text)
     if root is None:
         where = Location(file)
-        raise Problem(Diagnostic("The file is empty", f"{file} holds nothing but comments or blanks.", where=where))
+        raise Problem(Diagnostic("Empty file", f"{file} contains only comments or blank lines.", where=where))
     result = build(file, root, foreign_tags)
     result.lines = tuple(text.split("\n"))
     return result
@@ -240,7 +238,7 @@ def _compose(file: str, text: str) -> Node | None:
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         where = Location(file, before.count("\n") + 1, error.position - before.rfind("\n"))
-        detail = f"The character U+{ord(text[error.position]):04X} cannot stand in a YAML file."
+        detail = f"The character U+{ord(text[error.position]):04X} is not allowed in YAML."
         raise Problem(Diagnostic(INVALID, detail, "Remove it.", where)) from None
     try:
         return loader.get_single_node()
@@ -250,7 +248,7 @@ def _compose(file: str, text: str) -> Node | None:
     except TooMuch as error:
         raise Problem(Diagnostic(TOO_MUCH, error.sentence, where=location_of(file, error.mark))) from None
     except (ValueError, OverflowError):  # PyYAML converts escapes and directives without looking at their size
-        detail = "An escape or a directive holds a number that is too large."
+        detail = "A number in an escape or directive is too large."
         raise Problem(Diagnostic(INVALID, detail, where=location_of(file, loader.get_mark()))) from None
     finally:
         loader.dispose()

@@ -14,7 +14,7 @@ _TAG = "tag:yaml.org,2002:"
 NULL, BOOL, INT, FLOAT, STR = (f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str"))
 MERGE, MAP, SEQ = f"{_TAG}merge", f"{_TAG}map", f"{_TAG}seq"
 CORE = frozenset((NULL, BOOL, INT, FLOAT, STR))
-INVALID, TOO_MUCH = "The file is not valid YAML", "The file holds too much"
+INVALID, TOO_MUCH = "Invalid YAML", "File too large"
 Scalar = str | int | float | bool | None
 
 _RESOLVERS = (  # https://yaml.org/spec/1.2.2/#1032-tag-resolution, and the merge key that everyone uses
@@ -83,7 +83,7 @@ def construct(tag: str, text: str) -> Scalar:
     build = _CONSTRUCTORS[tag]
     fitting = (tag, INT) if tag == FLOAT else (tag,)
     if not any(re.fullmatch(pattern, text) for name, pattern, _ in _RESOLVERS if name in fitting):
-        raise ValueError(f"{text!r} is not what its tag says")
+        raise ValueError(f"{text!r} does not match its tag")
     return build(text)
 
 
@@ -110,30 +110,30 @@ _CONSTRUCTORS: dict[str, Callable[[str], Scalar]] = {
 }
 
 _SENTENCES: tuple[tuple[str, str, str], ...] = (
-    (r"found character '\\t'", "A tab stands where YAML wants spaces.", "Indent with spaces only."),
+    (r"found character '\\t'", "YAML does not allow tabs for indentation.", "Indent with spaces."),
     (r"found character '(.+)' that cannot", "A value cannot begin with {0}.", "Put the value in quotes."),
     (
         r"mapping values are not allowed",
-        "A ': ' stands where no key can be: the indentation is off, or the value itself holds a ': '.",
-        "Align the key with its neighbours, or put the value in quotes.",
+        "Unexpected ': '. The indentation is wrong, or the value contains ': '.",
+        "Align the key with the keys around it, or quote the value.",
     ),
-    (r"expected ',' or '(.)'", "The bracket that opens at {at} is not closed with {0} before this.", ""),
+    (r"expected ',' or '(.)'", "The bracket opened at {at} is not closed with {0}.", ""),
     (r"could not find expected ':'", "A key has no ':' after it.", "Write KEY: VALUE."),
-    (r"unexpected end of stream", "The quote that opens at {at} is never closed.", "Close the quote."),
+    (r"unexpected end of stream", "The quote opened at {at} is not closed.", "Close the quote."),
     (
         r"expected <block end>",
-        "This line is indented neither like the section that begins at {at} nor like one inside it.",
-        "Align it with its neighbours.",
+        "The indentation does not match the section that begins at {at}.",
+        "Align it with the lines around it.",
     ),
     (
         r"found undefined alias '(.*)'",
-        "*{0} stands for an anchor that is not defined before it.",
+        "The alias *{0} has no anchor before it.",
         "Define it with &{0}.",
     ),
     (r"found duplicate anchor '(.*)'", "The anchor &{0} is defined twice.", "Give one of them another name."),
     (
         r"expected a single document|but found another document",
-        "A second document begins here; one file holds one.",
+        "A second YAML document begins here; only one is allowed.",
         "Remove the line '---', or split the file.",
     ),
 )

@@ -45,9 +45,7 @@ class SimulatedSession:
         self.node = host.name
         self.faults = faults or faults_of(host)
         if self.faults.refuse:
-            raise Problem(
-                Diagnostic("The node cannot be reached", f"{self.faults.refuse}.", address=self.node), Exit.UNREAD
-            )
+            raise Problem(Diagnostic("Cannot reach the node", f"{self.faults.refuse}.", address=self.node), Exit.UNREAD)
         self.store = open_store(host)
         self._closing = threading.Event()
         self._left = self.faults.drop_after

@@ -44,7 +44,7 @@ def test_a_good_file_is_read_as_written(tmp_path: Path) -> None:
     assert (entry.mig_enabled, dict(entry.slices)) == (True, {"1c.3g.40gb": 2})
 
 
-@pytest.mark.parametrize(("name", "summary"), [("", "Several configs to choose from"), ("of", "There is no config of")])
+@pytest.mark.parametrize(("name", "summary"), [("", "Config not selected"), ("of", "Unknown config")])
 def test_of_several_configs_one_is_named(tmp_path: Path, name: str, summary: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(TWO, "utf-8")

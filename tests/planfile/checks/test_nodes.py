@@ -39,7 +39,7 @@ def test_patterns_that_mean_no_node(plan_of: PlanOf) -> None:
     plan = plan_of(GPUS + "containers: { c: { nodes: [gpu-x*, a10, h100], image: x } }\n")
     glob, name = check_nodes(plan, FLEET)
     assert (glob.severity, name.severity) == (Severity.WARNING, Severity.ERROR)
-    assert name.detail == "containers.c is for 'a10', which is no node and no group of the inventory."
+    assert name.detail == "containers.c is for 'a10', which matches no node or group of the inventory."
     assert name.fix == "Did you mean a100?"
     assert (name.where, glob.where) == (
         plan.where("containers", "c", "nodes", 1),
@@ -54,9 +54,9 @@ containers:
   d: { nodes: all, image: x, each: g/s* }
 """
     assert told(plan_of, text) == [
-        ("A GPU is on other nodes", "c asks for g/s[0], which is not on all of its nodes (gpu-h1)."),
-        ("An each matches nothing", "'g/s*' of d matches no slice on some of its nodes (gpu-h1)."),
-        ("An each matches nothing", "'g/s*' of d matches no slice on some of its nodes (gpu-e1)."),
+        ("GPU is on other nodes", "c uses g/s[0], which is not on all of its nodes (gpu-h1)."),
+        ("each matches no slice", "'g/s*' of d matches no slice on some of its nodes (gpu-h1)."),
+        ("each matches no slice", "'g/s*' of d matches no slice on some of its nodes (gpu-e1)."),
     ]
 
 
@@ -72,5 +72,5 @@ containers:
             "Two names for one GPU",
             "g and twin both select index 0 on the same nodes (gpu-a1, gpu-a2, gpu-a3 and 2 more).",
         ),
-        ("A host port is taken", "one and two both publish 80/tcp on the node."),
+        ("Host port conflict", "one and two both publish 80/tcp on the node."),
     ]

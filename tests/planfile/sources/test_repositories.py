@@ -33,7 +33,7 @@ def test_what_triton_takes_is_right(repository: str) -> None:
 def test_what_holds_no_models_or_is_gpuplan_s_own_is_refused(repository: str) -> None:
     told = repository_problem(repository)
     assert told is not None
-    assert "is not a directory of models" in told[0]
+    assert "cannot be a model repository" in told[0]
 
 
 def test_one_directory_has_one_spelling() -> None:

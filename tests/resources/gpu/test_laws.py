@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.nvidia.boards import BOARDS
-from gpuplan.resources.gpu.desired import GpuSelector, GpuSpec, SliceSpec, decode_spec, encode_spec
+from gpuplan.resources.gpu.desired import GpuSelector, GpuSpec, SliceSpec, decode_spec
 from gpuplan.resources.gpu.diff import diff
 from gpuplan.resources.gpu.read import read
 from gpuplan.resources.gpu.steps import DestroyComputeInstance, DestroySlice, decode_payload
+from gpuplan.resources.typed import encode
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
 from gpuplan.types.value import Later
@@ -164,4 +165,4 @@ def test_a_spec_survives_its_json_form(data: st.DataObject) -> None:
     selectors = st.sampled_from([GpuSelector("all"), *(GpuSelector(key, value) for key, value in keys)])
     slices = st.lists(st.builds(SliceSpec, name, st.just("3g.40gb"))).map(tuple)
     stated = data.draw(st.builds(GpuSpec, selectors, st.none() | st.just("disabled") | slices))
-    assert decode_spec(encode_spec(stated)) == stated
+    assert decode_spec(encode(stated)) == stated

@@ -44,9 +44,9 @@ def _text(content: Any) -> Any:
     ("name", "words"),
     [
         ("instance-group-gpus", "No check has the id instance-group-gpus. Did you mean instance-group-gpu?"),
-        ("xyz", "No check has the id xyz. docs/checks.md names them all."),
-        ("config-syntax", "config-syntax finds what no model can be made of; it cannot be silenced."),
-        ("silence-idle", "silence-idle tells of silences themselves; it cannot be silenced."),
+        ("xyz", "No check has the id xyz. docs/checks.md lists all checks."),
+        ("config-syntax", "config-syntax reports a model that cannot work at all; it cannot be silenced."),
+        ("silence-idle", "silence-idle reports on ignore_checks itself; it cannot be silenced."),
     ],
 )
 def test_only_checks_that_there_are_can_be_silenced(name: str, words: str, tmp_path: Path) -> None:

@@ -149,14 +149,14 @@ def _meant(nvml: Any, device: Any, instance: int, profile_id: int, start: int) -
     handle = nvml.nvmlDeviceGetGpuInstanceById(device, instance)
     info = nvml.nvmlGpuInstanceGetInfo(handle)
     if (info.profileId, info.placement.start) != (profile_id, start):
-        raise Failure("moved", "instance {} is another one now".format(instance))
+        raise Failure("moved", "instance {} was replaced by another one".format(instance))
     return handle
 
 
 def _refuse_if_busy(nvml: Any, device: Any, runs_there: Callable[[Any], bool]) -> None:
     busy = [process.pid for process in _processes(nvml, device) if runs_there(process)]
     if busy:
-        raise Failure("in_use", "processes run in it: {}".format(", ".join(map(str, busy))))
+        raise Failure("in_use", "in use by processes: {}".format(", ".join(map(str, busy))))
 
 
 def _processes(nvml: Any, device: Any) -> list[Any]:
@@ -185,7 +185,7 @@ def generate_cdi(world: World, path: str) -> dict[str, object]:
     """
     directory, name = os.path.split(path)
     if directory not in DIRECTORIES or not FILE.match(name):
-        raise Failure("invalid", "not a place of a CDI specification: {!r}".format(path))
+        raise Failure("invalid", "not the path of a CDI specification: {!r}".format(path))
     try:
         world.run(["nvidia-smi", "-L"], LISTING)
     except Failure as failure:

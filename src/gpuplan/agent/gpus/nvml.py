@@ -47,7 +47,7 @@ def text(value: str | bytes) -> str:
 
 
 def optional(nvml: Any, read: Callable[[], Any]) -> Any:
-    """A property that not every GPU or driver has; None where this one has not."""
+    """A property that not every GPU or driver has; None if this one has not."""
     try:
         return read()
     except nvml.NVMLError as error:
@@ -57,7 +57,7 @@ def optional(nvml: Any, read: Callable[[], Any]) -> Any:
 
 
 def absent(error: Exception) -> bool:
-    """True where NVML said that there is no such thing, rather than that something went wrong."""
+    """True if NVML said that there is no such thing, rather than that something went wrong."""
     return explain(error).code in ABSENT
 
 

@@ -141,7 +141,7 @@ def _code(gpu: Mapping[str, Any]) -> object:
 
 
 def _holders(world: World) -> Mapping[Any, Any]:
-    """By minor number, who has each GPU open; an error where this user may not see it."""
+    """By minor number, who has each GPU open; an error if this user may not see it."""
     try:
         return world.holders()
     except (OSError, Failure) as error:

@@ -59,7 +59,7 @@ def _persist(world: World, uuid: str, mode: int) -> None:
         nvml.nvmlDeviceSetPersistenceMode(nvml.nvmlDeviceGetHandleByUUID(uuid), mode)
 
 
-# Services that are stopped while a GPU is reset: noted down before they stop, so that nobody forgets to start them.
+# Services that are stopped while a GPU is reset: recorded before they stop, so that they are started again.
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@_.:-]{0,127}\Z")
 RUNNING = ("active", "activating", "reloading")
@@ -87,7 +87,7 @@ def stop_services(world: World, uuid: str, services: Sequence[str]) -> dict[str,
             _note(world.root, [*stopped_services(world.root), {"service": name, "gpu": uuid}])
             _act(world, "stop", name)
             if _runs(world, name):
-                raise Failure("timeout", "{} still runs after systemctl stop".format(name))
+                raise Failure("timeout", "{} is still running after systemctl stop".format(name))
     except Failure:
         with contextlib.suppress(Failure):
             start_services(world, uuid)
@@ -112,7 +112,7 @@ def _start(world: World, stopped: Sequence[Mapping[str, object]]) -> dict[str, o
         try:
             _act(world, "start", name)
             if not _runs(world, name):
-                raise Failure("unexpected", "{} does not run after systemctl start".format(name))
+                raise Failure("unexpected", "{} is not running after systemctl start".format(name))
         except Failure as failure:
             failures.append(failure)
             continue
@@ -146,5 +146,5 @@ def _file(root: str) -> str:
 
 def _checked(name: str) -> str:
     if not NAME.match(name):
-        raise Failure("invalid", "not the name of a service: {!r}".format(name))
+        raise Failure("invalid", "not a valid service name: {!r}".format(name))
     return name

@@ -53,20 +53,20 @@ class Incoming:
     def write(self, body: bytes) -> None:
         """The next piece."""
         if os.fstat(self._descriptor).st_size != self.written:
-            raise Failure("busy", "somebody else is bringing {} as well".format(self._digest))
+            raise Failure("busy", "another run is sending {} too".format(self._digest))
         write_all(self._descriptor, body)
         self._hash.update(body)
         self.written += len(body)
 
     def check(self) -> None:
-        """Raises Failure `corrupt` where size or digest differ."""
+        """Raises Failure `corrupt` if size or digest differ."""
         if self.written != self._size or self._hash.hexdigest() != self._digest:
             raise Failure("corrupt", "content does not have the SHA-256 {}".format(self._digest))
 
     def finish(self) -> os.stat_result:
         """Make it a blob; what stat(2) says of it."""
         if os.lstat(self._path).st_ino != os.fstat(self._descriptor).st_ino:
-            raise Failure("busy", "somebody else is bringing {} as well".format(self._digest))
+            raise Failure("busy", "another run is sending {} too".format(self._digest))
         os.fchmod(self._descriptor, MODE)
         os.fsync(self._descriptor)
         sync_directory(os.path.dirname(publish(self._root, self._path, self._digest)))
@@ -125,7 +125,7 @@ class Blobs:
         return {"missing": missing, "arrived": {digest: self._arrived(digest) for digest in missing}}
 
     def intact(self, digest: str) -> bool:
-        """True where the content is here and has that digest. Hashed once for each state of the file."""
+        """True if the content is here and has that digest. Hashed once for each state of the file."""
         path = blob_path(self._root, digest)
         self._hashes.refresh()
         try:
@@ -148,7 +148,7 @@ class Blobs:
     def put(self, digest: str, size: int, offset: int, body: bytes, last: bool) -> dict[str, object]:
         """One piece of a content, in order; the last one is checked and makes it a blob. At 0 it begins anew.
 
-        Raises Failure `corrupt` where size or digest differ, OSError where the disk is full; nothing is left of it.
+        Raises Failure `corrupt` if size or digest differ, OSError where the disk is full; nothing is left of it.
         """
         checked_digest(digest)
         if offset == 0:
@@ -157,7 +157,7 @@ class Blobs:
         coming = self._incoming.get(digest)
         if coming is None or coming.written != offset:
             self._drop(digest, wholly=False)
-            raise Failure("invalid", "a piece of {} is out of order".format(digest))
+            raise Failure("invalid", "received a piece of {} out of order".format(digest))
         try:
             coming.write(body)
             if last:
@@ -173,7 +173,7 @@ class Blobs:
     def pack(self, contents: Mapping[str, object], body: bytes) -> dict[str, object]:
         """Many small contents at once, one after the other in the body; all of them, or none where one is wrong.
 
-        Raises Failure `corrupt` where a digest differs or the sizes do not add up, OSError where the disk is full.
+        Raises Failure `corrupt` if a digest differs or the sizes do not add up, OSError where the disk is full.
         """
         pieces = {digest: piece for digest, piece in _cut(contents, body) if not self.intact(digest)}
         arrived = {digest: incoming_path(self._root, digest) for digest in pieces}
@@ -294,7 +294,7 @@ def _cut(contents: Mapping[str, object], body: bytes) -> Iterator[tuple[str, byt
             raise Failure("corrupt", "content does not have the SHA-256 {}".format(digest))
         yield digest, piece
     if left:
-        raise Failure("corrupt", "more bytes follow than the contents have")
+        raise Failure("corrupt", "the body is longer than the contents")
 
 
 def _write(path: str, content: bytes) -> None:

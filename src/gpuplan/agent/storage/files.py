@@ -25,7 +25,7 @@ LONGEST_PATH = 2048
 def checked_name(name: str, what: str) -> str:
     """A name of a plan, container or model; `invalid` where it could leave its directory or break a command line."""
     if not NAME.match(name):
-        raise Failure("invalid", "not a name of a {}: {!r}".format(what, name))
+        raise Failure("invalid", "not a valid {} name: {!r}".format(what, name))
     return name
 
 
@@ -41,7 +41,7 @@ def checked_file(path: str) -> str:
     parts = (path[:-1] if path.endswith("/") else path).split("/")
     odd = NO_TEXT.search(path) or len(path.encode("utf-8")) > LONGEST_PATH
     if odd or any(part in ("", ".", "..") or len(part.encode("utf-8")) > LONGEST for part in parts):
-        raise Failure("invalid", "not a path inside a model: {!r}".format(path))
+        raise Failure("invalid", "not a valid path inside a model: {!r}".format(path))
     return path
 
 
@@ -141,7 +141,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
     """os.walk, but a directory that cannot be listed is an OSError, where os.walk shows it empty.
 
-    Nothing where there is no directory at `top`.
+    Nothing if there is no directory at `top`.
     """
 
     def tell(error: OSError) -> None:
@@ -161,7 +161,7 @@ def sync_directory(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory, a file or a link; nothing happens where there is none."""
+    """Remove a directory, a file or a link; nothing happens if there is none."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
         return

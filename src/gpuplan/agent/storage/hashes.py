@@ -1,7 +1,7 @@
 """What a file's SHA-256 was when it was last read or written by us, so that unchanged gigabytes are not read again.
 
-One file for the whole node, a line for each state of an inode; later lines win. It is a cache: a line that is lost or
-torn costs time, nothing else.
+One file for the whole node, a line for each state of an inode; later lines win. It is a cache: a lost or torn line
+costs time only.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Hashes:
         self._known.update(self._fresh)
 
     def known(self, stat: os.stat_result) -> str:
-        """The SHA-256 of a file in this state; empty where it is not known."""
+        """The SHA-256 of a file in this state; empty if it is not known."""
         found = self._known.get(stat.st_ino)
         return found[1] if found and found[0] == state_of(stat) else ""
 

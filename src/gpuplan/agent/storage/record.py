@@ -63,7 +63,7 @@ class Lock:
         return {"taken": True}
 
     def release(self) -> dict[str, object]:
-        """Give the lock back; nothing happens where it is not held."""
+        """Give the lock back; nothing happens if it is not held."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
@@ -73,7 +73,7 @@ class Lock:
 
 
 def lock_holder(root: str) -> Mapping[str, object] | None:
-    """Who holds the lock at this moment; None where nobody does, or where this user may not know."""
+    """Who holds the lock at this moment; None if nobody does, or if this user may not know."""
     try:
         descriptor = os.open(lock_path(root), os.O_RDONLY)
     except (FileNotFoundError, PermissionError):
@@ -112,14 +112,14 @@ LARGEST = 1 << 25
 
 
 def probe(world: World, plan: str) -> object:
-    """The value of the probe `record`: the record, or None where the plan was never applied."""
+    """The value of the probe `record`: the record, or None if the plan was never applied."""
     return read(world.root, plan) if plan else None
 
 
 def read(root: str, plan: str) -> dict[str, object] | None:
-    """The record of a plan, or None where it was never applied.
+    """The record of a plan, or None if it was never applied.
 
-    Raises Failure `bad_record` where it is no JSON object, `too_large` where it cannot be of our writing.
+    Raises Failure `bad_record` if it is no JSON object, `too_large` where it cannot be of our writing.
     """
     path = _record(root, plan)
     try:
@@ -133,7 +133,7 @@ def read(root: str, plan: str) -> dict[str, object] | None:
     except (ValueError, RecursionError) as error:
         raise Failure("bad_record", "{}: {}".format(path, error)) from error
     if not isinstance(record, dict):
-        raise Failure("bad_record", "{} holds no object".format(path))
+        raise Failure("bad_record", "{} is not a JSON object".format(path))
     return record
 
 
@@ -216,7 +216,7 @@ def _plans(root: str) -> list[str]:
 
 
 def _summary(root: str, plan: str) -> dict[str, object] | None:
-    """What one plan made; None where it has no record, because nothing of it was applied or all was destroyed."""
+    """What one plan made; None if it has no record, because nothing of it was applied or all was destroyed."""
     try:
         found = read(root, plan)
         return None if found is None else _ours(plan, found)
@@ -227,9 +227,9 @@ def _summary(root: str, plan: str) -> dict[str, object] | None:
 def _ours(plan: str, found: Mapping[str, object]) -> dict[str, object]:
     resources, remembered = found.get("resources"), found.get("remembered")
     if found.get("format") != FORMAT or not isinstance(resources, dict) or not isinstance(remembered, dict):
-        raise Failure("bad_record", "the record of {} has another format than this version reads".format(plan))
+        raise Failure("bad_record", "the record of {} has a format that this version cannot read".format(plan))
     if found.get("plan") != plan:
-        raise Failure("bad_record", "the record in the place of {} is that of {!r}".format(plan, found.get("plan")))
+        raise Failure("bad_record", "the record of {} belongs to {!r}".format(plan, found.get("plan")))
     return {
         "resources": sorted(filter(_of_interest, resources)),
         "remembered": {address: fact for address, fact in remembered.items() if _of_interest(address)},

@@ -49,16 +49,16 @@ class Generations:
         self._pattern = re.compile(re.escape(model) + r"\.[0-9a-f]{12}\.(\d+)(?:\.content(?:\.\d+\.new)?)?\Z")
 
     def current(self) -> str:
-        """Name of the directory that a server sees; empty where there is none of our making."""
+        """Name of the directory that a server sees; empty if there is none of our making."""
         return self._target(CURRENT)
 
     def previous(self) -> str:
-        """Name of the directory that stands by in case the current one does not prove itself; empty where none does."""
+        """Name of the directory that stands by in case the current one does not prove itself; empty if none does."""
         found = self._target(PREVIOUS)
         return "" if found == self.current() else found
 
     def content(self, name: str) -> str:
-        """The whole digest of a directory's content; empty where it is not known."""
+        """The whole digest of a directory's content; empty if it is not known."""
         return content_of(os.path.join(self._versions, name)) or ""
 
     def directories(self) -> list[str]:
@@ -82,7 +82,7 @@ class Generations:
         self.tidy()
 
     def go_back(self) -> bool:
-        """Make the previous directory the current one in one rename; False where there is none."""
+        """Make the previous directory the current one in one rename; False if there is none."""
         before = self.previous()
         if not before:
             return False
@@ -152,7 +152,7 @@ def link_target(link: str) -> str:
 
 
 def content_of(directory: str) -> str | None:
-    """The digest that was written beside a directory; None where none was."""
+    """The digest that was written beside a directory; None if none was."""
     try:
         with open(directory + CONTENT, encoding="ascii") as file:
             return file.read(64)
@@ -171,7 +171,7 @@ class Repositories:
         self._blobs = blobs
 
     def prepare(self, plan: str, container: str) -> dict[str, object]:
-        """Make the empty repository, where it is not there; its path is what the container mounts."""
+        """Make the empty repository, if it is not there; its path is what the container mounts."""
         here = repository_path(self._root, plan, container)
         for name in (CURRENT, PREVIOUS, VERSIONS):
             make_directory(os.path.join(here, name), OPEN, self._root)
@@ -184,7 +184,7 @@ class Repositories:
     ) -> dict[str, object]:
         """Build a directory of the files and make it the model's in one rename; the one before it stands by.
 
-        Raises Failure `not_found` where a blob is missing or damaged; then nothing has changed.
+        Raises Failure `not_found` if a blob is missing or damaged; then nothing has changed.
         """
         checked_name(model, "model")
         checked_digest(content)
@@ -212,12 +212,12 @@ class Repositories:
     def restore(self, plan: str, container: str, model: str) -> dict[str, object]:
         """Make the previous directory the model's again in one rename; the newer one goes.
 
-        Raises Failure `not_found` where there is no previous one; then nothing has changed.
+        Raises Failure `not_found` if there is no previous one; then nothing has changed.
         """
         generations = self._generations(plan, container, model)
         with self._blobs.relinking(generations.directories()):
             if not generations.go_back():
-                raise Failure("not_found", "no previous files of {} are kept".format(model))
+                raise Failure("not_found", "there are no previous files of {}".format(model))
         return {"content": generations.content(generations.current())}
 
     def remove(self, plan: str, container: str, model: str | None) -> dict[str, object]:
@@ -277,7 +277,7 @@ class Repositories:
                 if digest:
                     os.link(blob_path(self._root, digest), target)
             except (FileExistsError, NotADirectoryError) as error:
-                raise Failure("invalid", "{} is a file and a directory".format(path)) from error
+                raise Failure("invalid", "{} is both a file and a directory".format(path)) from error
         for directory, _, _ in walk(building):
             sync_directory(directory)
 
@@ -384,7 +384,7 @@ def _text(path: str, size: int) -> dict[str, object]:
 
 
 def _names(directory: str) -> list[str]:
-    """What lies in a directory; nothing where there is none. A right that is missing is told, not hidden."""
+    """What lies in a directory; nothing if there is none. A right that is missing is told, not hidden."""
     try:
         return sorted(name for name in os.listdir(directory) if not name.startswith("."))
     except FileNotFoundError:

@@ -84,10 +84,10 @@ def counts_of(
         except ValueError as fault:
             where = plan.where("gpus", name, "mig", part.partition("[")[0])
             fix = "Write the profile as `nvidia-smi mig -lgip` prints it, or name the board: --board A100-SXM4-80GB"
-            faults.append(Diagnostic("The profile of a slice is not known", f"{name}/{part} {fault}.", fix, where))
+            faults.append(Diagnostic("Unknown profile of a slice", f"{name}/{part} {fault}.", fix, where))
     if too_many := [each for each, count in counts.items() if count > MOST]:
-        detail = f"{name} has more than {MOST} slices {', '.join(too_many)}, and no board holds as many."
-        faults.append(Diagnostic("More slices than any GPU holds", detail, "", plan.where("gpus", name, "mig")))
+        detail = f"{name} has more than {MOST} slices {', '.join(too_many)}, but no board supports that many."
+        faults.append(Diagnostic("Too many slices", detail, "", plan.where("gpus", name, "mig")))
     return counts, faults
 
 
@@ -96,8 +96,8 @@ def _not_in_the_catalog(part: str, profile: str, board: Board, where: Location) 
     known = [each.name for each in board.profiles]
     near = get_close_matches(profile, known, n=1)
     return Diagnostic(
-        "The catalog does not know the profile",
-        f"{part} is {profile}, which is not among the profiles that the catalog has of the {board.catalog_name}.",
+        "Profile is not in the catalog",
+        f"{part} is {profile}, which is not in the catalog's profiles of the {board.catalog_name}.",
         (f"Did you mean {near[0]}? " if near else "") + f"It has {', '.join(known)}.",
         where,
         severity=Severity.WARNING,
@@ -136,7 +136,7 @@ def _suffix(profile: BoardProfile) -> str:
 
 
 _SAID = {"nodes", "select", "mig"}
-_NOTHING = "Nothing that mig-parted could say"
+_NOTHING = "Nothing to export to mig-parted"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def export_configs(plan: PlanFile, hosts: Sequence[Host] | None, board: Board | 
         if entries := tuple(part.entry() for part in _joined(each, parts, plan, warnings)):
             found[each.name], known[each.name] = entries, each.hosts
     if not found:
-        detail = f"{plan.name} cuts no GPU that mig-parted could name."
+        detail = f"{plan.name} has no MIG settings that mig-parted can express."
         raise Problem([Diagnostic(_NOTHING, detail), *warnings])
     if hosts is None and len(found) > 1:
         warnings.append(_no_inventory(tuple(found)))
@@ -207,8 +207,8 @@ def _part(
     faults: list[Diagnostic],
 ) -> _Part | None:
     if lost := sorted(gpu.model_fields_set - _SAID):
-        detail = f"{', '.join(lost)} of {name}: mig-parted sets nothing but MIG."
-        warnings.append(_warning("Settings are left out of the export", detail, plan, name))
+        detail = f"{', '.join(lost)} of {name}: mig-parted configures only MIG."
+        warnings.append(_warning("Settings left out of the export", detail, plan, name))
     if gpu.mig is None:
         return None
     model = gpu.select.model if gpu.select != "all" else None
@@ -223,8 +223,8 @@ def _part(
     if known is None:
         warnings.append(_unselectable(name, gpu.select, plan))
         return None
-    detail = f"{name} selects one {model}; its device filter means every such board of a node."
-    warnings.append(_warning("The export means more than the plan file", detail, plan, name))
+    detail = f"{name} selects one {model}; its device filter matches every such board of a node."
+    warnings.append(_warning("Export matches more GPUs than the plan file", detail, plan, name))
     return _Part(filters_for(known.catalog_name), None, slices)
 
 
@@ -236,7 +236,7 @@ def _joined(each: NodeClass, parts: Mapping[str, _Part], plan: PlanFile, warning
     for name, part in mine.items():
         if mixed and part.filters:
             detail = f"{name} is selected by model and others of {each.name} by index, which may be the same GPU."
-            warnings.append(_warning("A GPU is left out of the export", detail, plan, name, "Select all by index."))
+            warnings.append(_warning("GPU left out of the export", detail, plan, name, "Select all by index."))
             continue
         key = (part.filters, part.devices is None, None if part.slices is None else frozenset(part.slices.items()))
         former = together.get(key)
@@ -247,23 +247,23 @@ def _joined(each: NodeClass, parts: Mapping[str, _Part], plan: PlanFile, warning
 
 def _unselectable(name: str, select: SelectSection, plan: PlanFile) -> Diagnostic:
     why = "its uuid" if select.uuid else "its PCI address" if select.pci else "a model without known device ids"
-    detail = f"{name} is selected by {why}; mig-parted knows indices and device ids."
+    detail = f"{name} is selected by {why}; mig-parted supports only indices and device ids."
     fix = "Select it by index, or by a model of the catalog."
-    return _warning("A GPU is left out of the export", detail, plan, name, fix)
+    return _warning("GPU left out of the export", detail, plan, name, fix)
 
 
 def _names(plan: PlanFile, parts: Mapping[str, _Part]) -> Iterator[Diagnostic]:
     named = [name for name, part in parts.items() if part.slices]
     if named:
-        detail = f"The slices of {', '.join(named)} have names in the plan file, and mig-parted only counts profiles."
-        fix = "Containers find their slices by name only where gpuplan makes them."
-        yield Diagnostic("The names of slices are lost", detail, fix, plan.where("gpus"), severity=Severity.WARNING)
+        detail = f"The slices of {', '.join(named)} have names in the plan file, but mig-parted only counts profiles."
+        fix = "Containers can refer to slices by name only if gpuplan creates them."
+        yield Diagnostic("Slice names are lost", detail, fix, plan.where("gpus"), severity=Severity.WARNING)
 
 
 def _no_inventory(names: Sequence[str]) -> Diagnostic:
     return Diagnostic(
-        "The classes of nodes are a guess",
-        f"Without an inventory nobody knows whether one node is of several of the classes {', '.join(names)}.",
+        "Node classes are a guess",
+        f"Without an inventory, a node may belong to several of the classes {', '.join(names)}.",
         "Add -i INVENTORY: a node then has one config with all of its GPUs.",
         severity=Severity.WARNING,
     )

@@ -117,9 +117,9 @@ def chosen(read: MigPartedFile, name: str, path: str) -> tuple[Sequence[Entry], 
     if not name and len(names) == 1:
         return read.mig_configs[names[0]], names[0]
     if name:
-        summary, detail = "There is no config of that name", f"{path} has no config {name!r}."
+        summary, detail = "Unknown config", f"{path} has no config {name!r}."
     else:
-        summary, detail = "Several configs to choose from", f"{path} holds {len(names)} configs."
+        summary, detail = "Config not selected", f"{path} holds {len(names)} configs."
     raise Problem(Diagnostic(summary, detail, f"Name one with --config: {', '.join(names)}."))
 
 
@@ -131,14 +131,14 @@ def _misnamed(document: Document) -> Iterator[Diagnostic]:
                     parse_device_name(name)
                 except ValueError as error:
                     fix = "Write it as `nvidia-smi mig -lgip` prints it, without MIG in front."
-                    yield Diagnostic("Not the name of a profile", f"{name!r} {error}.", fix, where)
+                    yield Diagnostic("Invalid MIG profile", f"{name!r} {error}.", fix, where)
 
 
 def _empty(read: MigPartedFile, document: Document) -> Iterator[Diagnostic]:
     paths: list[Where] = [("mig-configs",)] if not read.mig_configs else []
     paths += [("mig-configs", name) for name, entries in read.mig_configs.items() if not entries]
     for path in paths:
-        yield Diagnostic("A list has no entries", f"{dotted(path)} is empty.", "", document.at(path))
+        yield Diagnostic("Empty list", f"{dotted(path)} is empty.", "", document.at(path))
 
 
 def _ambiguous(read: MigPartedFile, document: Document) -> Iterator[Diagnostic]:
@@ -147,8 +147,8 @@ def _ambiguous(read: MigPartedFile, document: Document) -> Iterator[Diagnostic]:
         for (_, first), (number, second) in combinations(enumerate(entries), 2):
             if _may_mean_the_same(first, second):
                 where = document.at(("mig-configs", name, number))
-                detail = f"The entry may mean a GPU that another entry of {name} means as well."
-                fix = "Give the entries other devices or other device filters."
+                detail = f"The entry may match a GPU that another entry of {name} also matches."
+                fix = "Change devices or device-filter so that each GPU matches one entry."
                 yield Diagnostic("Two entries for one GPU", detail, fix, where)
 
 

@@ -14,9 +14,9 @@ from gpuplan.types.diagnostic import Diagnostic, Problem
 _PLAIN = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*|\d+g\.\d+gb[A-Za-z0-9.+-]*)\Z", re.ASCII)
 _RESERVED = ("true", "false", "null", "y", "n", "yes", "no", "on", "off")
 _SEVERAL = Diagnostic(
-    "The config is for several boards",
-    "Its device filters tell nodes apart by their boards, so that one value of --nodes cannot be right for all.",
-    "Leave out --nodes, and name the groups of the printed section in the inventory.",
+    "Config is for several boards",
+    "Its device filters tell nodes apart by their boards, so one value of --nodes cannot fit all of them.",
+    "Omit --nodes, and add the groups of the printed section to the inventory.",
 )
 
 

@@ -27,61 +27,64 @@ def check_container(plan: PlanFile, name: str, container: ContainerSection) -> I
     if container.triton is not None:
         yield from _server(plan, name, container)
     elif isinstance(container.ports, ServerPorts):
-        detail = f"{name} has no triton: section, and http, grpc and metrics are ports of a model server."
+        detail = f"{name} has no triton: section, but http, grpc and metrics are ports of a model server."
         fix = 'Add triton: {}, or write Docker\'s own form, such as ["8080:80"].'
-        yield Diagnostic("Ports of a model server", detail, fix, plan.where(*path, "ports"))
+        yield Diagnostic("Model server ports without triton", detail, fix, plan.where(*path, "ports"))
     yield from _labels_and_env(plan, name, container)
 
 
 def _image(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     path = ("containers", name)
     if not container.image and not container.archive:
-        detail = f"{name} states neither image nor archive."
-        yield Diagnostic("A container has no image", detail, "Add image: REPOSITORY:TAG.", plan.where(*path))
+        detail = f"{name} has neither image nor archive."
+        yield Diagnostic("Container has no image", detail, "Add image: REPOSITORY:TAG.", plan.where(*path))
     if container.image is not None and re.search(r"\s", container.image):
-        detail = f"The image {container.image!r} of {name} holds blanks."
-        yield Diagnostic("An image is not valid", detail, "Write REPOSITORY:TAG.", plan.where(*path, "image"))
+        detail = f"The image {container.image!r} of {name} contains spaces."
+        yield Diagnostic("Invalid image", detail, "Write REPOSITORY:TAG.", plan.where(*path, "image"))
     if container.archive is not None and (told := path_problem(plan, container.archive, "file")):
-        yield Diagnostic("An archive is not there", *told, plan.where(*path, "archive"))
+        yield Diagnostic("Archive not found", *told, plan.where(*path, "archive"))
 
 
 def _each(plan: PlanFile, name: str, container: ContainerSection, each: str) -> Iterator[Diagnostic]:
     where = plan.where("containers", name, "each")
     if container.gpus:
-        detail = f"{name} states both each and gpus; each container of an each has its one slice."
-        yield Diagnostic("Each and gpus exclude one another", detail, "Remove one of them.", where)
+        detail = f"{name} sets both each and gpus; with each, every container gets one slice."
+        yield Diagnostic("Conflicting keys: each and gpus", detail, "Remove one of them.", where)
     if not is_slice(each):
-        detail = f"{each!r} names no slices; each stands for a container for each slice."
-        yield Diagnostic("An each matches nothing", detail, "Write GPU/SLICE, such as a100-0/small*.", where)
+        detail = f"{each!r} does not match slices; each creates one container per slice."
+        yield Diagnostic("each matches no slice", detail, "Write GPU/SLICE, such as a100-0/small*.", where)
         return
     numbered = [gpu for gpu, section in plan.gpus.items() if section.select == "all"]
     if any(fnmatchcase(gpu, each.partition("/")[0].partition("[")[0]) for gpu in numbered):
-        detail = f"{each!r} means GPUs that are selected by `all`; how many there are is known only on the node."
-        yield Diagnostic("An each cannot be counted", detail, "Select the GPUs one by one.", where)
+        detail = f"{each!r} matches GPUs selected with `all`; only the node knows how many there are."
+        yield Diagnostic(
+            "each matches an unknown number of GPUs",
+            detail,
+            "Select the GPUs one by one, such as select: { index: 0 }.",
+            where,
+        )
         return
     known = [f"{gpu}/{part}" for gpu, section in plan.gpus.items() for part in device_names(section.mig)]
     if each not in known and not any(fnmatchcase(part, each) for part in known):
         yield Diagnostic(
-            "An each matches nothing", f"No slice of the plan file is {each!r}.", nearest(each, known), where
+            "each matches no slice", f"No slice of the plan file is {each!r}.", nearest(each, known), where
         )
 
 
 def _server(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     slices = [reference for reference in container.gpus if is_slice(reference)]
     if slices and len(container.gpus) > 1:
-        detail = (
-            f"{name} asks for {', '.join(container.gpus)}; a process sees one MIG slice, and Triton is one process."
-        )
-        fix = "Use one Triton for each slice: write each: GPU/SLICE*, or a container of its own for each slice."
-        yield Diagnostic("A Triton has more than one slice", detail, fix, plan.where("containers", name, "gpus"))
+        detail = f"{name} uses {', '.join(container.gpus)}, but Triton is one process and can use only one MIG slice."
+        fix = "Use one Triton per slice: set each: GPU/SLICE*, or define one container per slice."
+        yield Diagnostic("Triton has more than one slice", detail, fix, plan.where("containers", name, "gpus"))
     if container.triton is not None and (told := wrong_repository(container.triton.repository)):
-        yield Diagnostic("Not a model repository", *told, plan.where("containers", name, "triton", "repository"))
+        yield Diagnostic("Invalid model repository", *told, plan.where("containers", name, "triton", "repository"))
     own = container.triton is not None and starts_itself(container.triton.repository)
     for key in ("command", "entrypoint"):
         if getattr(container, key) is not None and not own:
-            detail = f"{name} states {key}, and gpuplan writes the command of a model server itself."
+            detail = f"{name} states {key}, but gpuplan generates the command of a model server."
             fix = "Put Triton's options under triton.flags, or remove triton:."
-            yield Diagnostic("A model server has its own command", detail, fix, plan.where("containers", name, key))
+            yield Diagnostic("Model server sets its own command", detail, fix, plan.where("containers", name, key))
 
 
 def _gpus(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
@@ -89,20 +92,18 @@ def _gpus(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Di
     for number, reference in enumerate(container.gpus):
         where = plan.where(*path, "gpus", number)
         if told := reference_problem(plan, reference):
-            yield Diagnostic("A GPU is not known", *told, where)
+            yield Diagnostic("Unknown GPU", *told, where)
         elif reference in container.gpus[:number]:
-            yield Diagnostic("A GPU is named twice", f"{name} asks for {reference} twice.", "Remove one.", where)
+            yield Diagnostic("GPU listed twice", f"{name} lists {reference} twice.", "Remove one of them.", where)
 
 
 def _labels_and_env(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Diagnostic]:
     path = ("containers", name)
     for label in container.labels:
         if label.startswith(OWN_LABELS):
-            detail = f"{label} is one of the labels by which gpuplan knows its own containers."
-            yield Diagnostic("A label is reserved", detail, "Use another name.", plan.where(*path, "labels", label))
+            detail = f"{label} is reserved: gpuplan marks its own containers with it."
+            yield Diagnostic("Reserved label", detail, "Use another name.", plan.where(*path, "labels", label))
     for key in container.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", key):
             detail = f"{key!r} in {name} is not the name of an environment variable."
-            yield Diagnostic(
-                "A name is not valid", detail, "Use letters, digits and '_'.", plan.where(*path, "env", key)
-            )
+            yield Diagnostic("Invalid name", detail, "Use letters, digits and '_'.", plan.where(*path, "env", key))

@@ -30,21 +30,21 @@ def _source(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnost
     remote = [each for each, section in servers.items() if _remote(section)]
     local = [each for each, section in servers.items() if section.triton is not None and not _remote(section)]
     if remote and local:
-        detail = (
-            f"{name} would be brought to {', '.join(local)}, and is served by {', '.join(remote)} as it lies there."
+        detail = f"{name} would be copied to {', '.join(local)}, but {', '.join(remote)} serves its own repository."
+        yield Diagnostic(
+            "Model uses two kinds of repositories", detail, "Define two models with different names.", where
         )
-        yield Diagnostic("A model is on servers of two kinds", detail, "Write two models of two names.", where)
     elif remote and model.source is not None:
         place = getattr(servers[remote[0]].triton, "repository", "")
-        detail = f"{name} states a source, and {', '.join(remote)} serves the models of {place} as they lie there."
-        fix = "Remove source:, or state repository: local for that server."
-        yield Diagnostic("A model cannot be brought to this server", detail, fix, where)
+        detail = f"{name} has a source, but {', '.join(remote)} serves the models of {place} directly."
+        fix = "Remove source:, or set repository: local for that server."
+        yield Diagnostic("Model source for an external repository", detail, fix, where)
     elif local and model.source is None:
-        fix = "Add source: DIRECTORY, or name the server's own repository under triton.repository."
-        detail = f"{name} states no source, and {', '.join(local)} has only the models that are brought to it."
-        yield Diagnostic("A model has no source", detail, fix, where)
+        fix = "Add source: DIRECTORY, or set the server's repository in triton.repository."
+        detail = f"{name} has no source, and {', '.join(local)} serves only models that gpuplan copies to it."
+        yield Diagnostic("Model has no source", detail, fix, where)
     elif model.source is not None and (told := path_problem(plan, model.source, "directory")):
-        yield Diagnostic("A model's source is not there", *told, where)
+        yield Diagnostic("Model source not found", *told, where)
     if remote and not local:
         from gpuplan.planfile.sources.repositories import overlay_faults
 
@@ -60,24 +60,27 @@ def _containers(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diag
     for number, container in enumerate(model.containers):
         where = plan.where("models", name, "containers", number)
         if container not in plan.containers:
-            detail = f"The model {name} is on {container}, which is not under containers:."
-            yield Diagnostic("A container is not known", detail, nearest(container, servers), where)
+            detail = f"The model {name} is on {container}, which is not defined under containers:."
+            yield Diagnostic("Unknown container", detail, nearest(container, servers), where)
         elif container not in servers:
             detail = f"The model {name} is on {container}, which has no triton: section."
-            fix = f"Add triton: {{}} to {container}, or name a model server."
-            yield Diagnostic("A container is no model server", detail, fix, where)
+            fix = f"Add triton: {{}} to {container}, or use a model server."
+            yield Diagnostic("Container is not a model server", detail, fix, where)
         elif container in model.containers[:number]:
-            detail = f"The model {name} names {container} twice."
-            yield Diagnostic("A container is named twice", detail, "Remove one.", where)
+            detail = f"The model {name} lists {container} twice."
+            yield Diagnostic("Container listed twice", detail, "Remove one of them.", where)
 
 
 def _overrides(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
     for container in model.overrides:
         if container not in model.containers:
-            detail = f"The model {name} has overrides for {container}, and it is not on that container."
+            detail = f"The model {name} has overrides for {container}, but is not on that container."
             where = plan.where("models", name, "overrides", container)
             yield Diagnostic(
-                "An override has no container", detail, nearest(container, dict.fromkeys(model.containers)), where
+                "Override for a container without the model",
+                detail,
+                nearest(container, dict.fromkeys(model.containers)),
+                where,
             )
 
 
@@ -87,11 +90,11 @@ def _dependencies(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Di
         if other not in plan.models:
             fix = nearest(other, (known for known in plan.models if known != name))
             yield Diagnostic(
-                "A model is not known", f"{name} depends on {other}, which is not under models:.", fix, where
+                "Unknown model", f"{name} depends on {other}, which is not defined under models:.", fix, where
             )
         elif missing := [each for each in model.containers if each not in plan.models[other].containers]:
-            detail = f"{name} calls {other} in the same model server, and {other} is not on {', '.join(missing)}."
-            yield Diagnostic("A model is not where it is called", detail, f"Add {other} there.", where)
+            detail = f"{name} calls {other} in the same model server, but {other} is not on {', '.join(missing)}."
+            yield Diagnostic("Required model is not on the same server", detail, f"Add {other} there.", where)
 
 
 def _silences(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnostic]:
@@ -102,14 +105,18 @@ def _silences(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagno
         if known_check(each.id) is not None:
             continue
         if each.id in CHECKS:
-            why = "finds what no model can be made of" if CHECKS[each.id].fixed else "tells of silences themselves"
+            why = (
+                "reports a model that cannot work at all"
+                if CHECKS[each.id].fixed
+                else "reports on ignore_checks itself"
+            )
             detail = f"{each.id} {why}; it cannot be silenced."
-            yield Diagnostic("A check cannot be silenced", detail, "Correct what it finds.", where)
+            yield Diagnostic("Check cannot be silenced", detail, "Fix what it reports.", where)
         else:
             known = (check for check in CHECKS if known_check(check) is not None)
             near = get_close_matches(each.id, list(known), n=1)
-            fix = f"Did you mean {near[0]}?" if near else "docs/checks.md names them all."
-            yield Diagnostic("A check is not known", f"No check has the id {each.id}.", fix, where)
+            fix = f"Did you mean {near[0]}?" if near else "docs/checks.md lists all checks."
+            yield Diagnostic("Unknown check", f"No check has the id {each.id}.", fix, where)
 
 
 def _cycles(plan: PlanFile) -> Iterator[Diagnostic]:
@@ -119,5 +126,5 @@ def _cycles(plan: PlanFile) -> Iterator[Diagnostic]:
     except CycleError as error:
         cycle = list(reversed(error.args[1]))
         detail = f"Models depend on one another: {' → '.join(cycle)}."
-        fix = "Remove one of the dependencies; none of them could be loaded first."
-        yield Diagnostic("Models depend on one another", detail, fix, plan.where("models", cycle[0], "depends_on"))
+        fix = "Remove one of the dependencies; otherwise none of them can be loaded first."
+        yield Diagnostic("Cyclic model dependencies", detail, fix, plan.where("models", cycle[0], "depends_on"))

@@ -55,8 +55,8 @@ def _names(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diag
     for each in placed:
         other = seen.setdefault(each.name, each)
         if other is not each:
-            detail = f"{_origin(other)} and {_origin(each)} both give a container {each.name}."
-            yield Diagnostic("Two containers have one name", detail, "Rename one of them.", plan.where(*each.path))
+            detail = f"{_origin(other)} and {_origin(each)} both create a container named {each.name}."
+            yield Diagnostic("Duplicate container name", detail, "Rename one of them.", plan.where(*each.path))
 
 
 def _origin(placed: PlacedContainer) -> str:
@@ -69,9 +69,9 @@ def _ports(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diag
     for each in placed:
         for address, port, kind in host_ports(each):
             if port > 65535:
-                detail = f"{each.name} would publish port {port}, which does not exist."
+                detail = f"{each.name} would publish port {port}; the highest port is 65535."
                 where = plan.where(*each.path, "ports")
-                yield Diagnostic("A port does not exist", detail, "Begin lower, or make the step smaller.", where)
+                yield Diagnostic("Invalid port", detail, "Use a lower first port or a smaller step.", where)
             holders = taken.setdefault((port, kind), [])
             for other in [holder for other_address, holder in holders if _meet(address, other_address)]:
                 if (other.path, each.path) not in told:
@@ -84,8 +84,8 @@ def _meet(one: str, other: str) -> bool:
     return not one or not other or one == other
 
 
-_STEP = "Add step: 10 to the ports, so that each container has its own."
-_NO_STEP = "Name the container's side alone (80, for any free port of the node), or put them on a network."
+_STEP = "Add step: 10 to ports, so that each container gets its own ports."
+_NO_STEP = "Publish only the container port (80), which takes any free host port, or use a network."
 
 
 def _clash(plan: PlanFile, one: PlacedContainer, other: PlacedContainer, port: str) -> Diagnostic:
@@ -95,7 +95,7 @@ def _clash(plan: PlanFile, one: PlacedContainer, other: PlacedContainer, port: s
     elif one.path == other.path:
         stepped = isinstance(other.container.ports, ServerPorts)
         fix = _STEP if stepped else _NO_STEP
-    return Diagnostic("A host port is taken", detail, fix, plan.where(*other.path, "ports"))
+    return Diagnostic("Host port conflict", detail, fix, plan.where(*other.path, "ports"))
 
 
 def host_ports(placed: PlacedContainer) -> Iterator[HostPort]:
@@ -154,11 +154,11 @@ def _patterns(plan: PlanFile, inventory: Inventory) -> Iterator[Diagnostic]:
             for number, pattern in enumerate(patterns_of(section.nodes)):
                 if any(on_node(pattern, host) for host in inventory.hosts):
                     continue
-                detail = f"{kind}.{name} is for {pattern!r}, which is no node and no group of the inventory."
+                detail = f"{kind}.{name} is for {pattern!r}, which matches no node or group of the inventory."
                 where = plan.where(kind, name, "nodes", *(() if isinstance(section.nodes, str) else (number,)))
                 severity = Severity.WARNING if re.search(r"[*?\[]", pattern) else Severity.ERROR
                 fix = nearest(pattern, [*inventory.groups, *names])
-                yield Diagnostic("A pattern means no node", detail, fix, where, severity=severity)
+                yield Diagnostic("Pattern matches no node", detail, fix, where, severity=severity)
 
 
 def _references(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
@@ -169,9 +169,9 @@ def _references(plan: PlanFile, host: Host) -> Iterator[Diagnostic]:
         for number, reference in enumerate(container.gpus):
             if _NUMBER.sub(r"\1[*]", reference) not in here:
                 where = plan.where("containers", name, "gpus", number)
-                detail = f"{name} asks for {reference}, which is not on all of its nodes ({host.name})."
-                fix = f"There: {', '.join(here)}." if here else "State a GPU with these nodes under gpus:."
-                yield Diagnostic("A GPU is on other nodes", detail, fix, where)
+                detail = f"{name} uses {reference}, which is not on all of its nodes ({host.name})."
+                fix = f"There: {', '.join(here)}." if here else "Define a GPU with these nodes under gpus:."
+                yield Diagnostic("GPU is on other nodes", detail, fix, where)
         yield from _each(plan, host, name, container)
 
 
@@ -179,4 +179,6 @@ def _each(plan: PlanFile, host: Host, name: str, container: ContainerSection) ->
     if container.each is not None and not matching_slices(plan, host, container.each):
         detail = f"{container.each!r} of {name} matches no slice on some of its nodes ({host.name})."
         where = plan.where("containers", name, "each")
-        yield Diagnostic("An each matches nothing", detail, "Cut a GPU of these nodes so, or name other nodes.", where)
+        yield Diagnostic(
+            "each matches no slice", detail, "Add such a slice to a GPU of these nodes, or change nodes.", where
+        )

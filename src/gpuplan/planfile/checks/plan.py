@@ -34,9 +34,9 @@ def _patterns(plan: PlanFile) -> Iterator[Diagnostic]:
     for kind, sections in (("gpus", plan.gpus), ("containers", plan.containers)):
         for name, section in sections.items():
             if not section.nodes or not all(patterns_of(section.nodes)):
-                detail = f"{kind}.{name}.nodes names no node."
+                detail = f"{kind}.{name}.nodes is empty."
                 fix = "Write a node, a group, a glob, or a list of them."
-                yield Diagnostic("Nodes are not stated", detail, fix, plan.where(kind, name, "nodes"))
+                yield Diagnostic("Missing nodes", detail, fix, plan.where(kind, name, "nodes"))
 
 
 def _profiles(plan: PlanFile) -> Iterator[Diagnostic]:
@@ -48,11 +48,13 @@ def _profiles(plan: PlanFile) -> Iterator[Diagnostic]:
             if parsed is None:
                 fix = "Write it as `nvidia-smi mig -lgip` prints it, such as 3g.40gb or 1g.10gb+me."
                 detail = f"The slice {name}/{part} has the profile {stated.profile!r}."
-                yield Diagnostic("Not the name of a MIG profile", detail, fix, where)
+                yield Diagnostic("Invalid MIG profile", detail, fix, where)
             elif parsed.compute is not None and stated.compute:
-                detail = f"{name}/{part} has compute instances in its profile {stated.profile!r} and under compute."
+                detail = (
+                    f"{name}/{part} sets compute instances both in its profile {stated.profile!r} and under compute."
+                )
                 fix = f"Write profile: {stated.profile.partition('c.')[2]}, and all of them under compute."
-                yield Diagnostic("Compute instances are stated twice", detail, fix, where)
+                yield Diagnostic("Compute instances set twice", detail, fix, where)
 
 
 def _days(plan: PlanFile) -> Iterator[Diagnostic]:
@@ -61,7 +63,7 @@ def _days(plan: PlanFile) -> Iterator[Diagnostic]:
             datetime.date.fromisoformat(rule.until or "2000-01-01")
         except ValueError:
             where = plan.where("drift", "ignore", number, "until")
-            yield Diagnostic("A day does not exist", f"{rule.until} is not in the calendar.", "", where)
+            yield Diagnostic("Invalid date", f"{rule.until} does not exist.", "", where)
 
 
 def _conflicts(plan: PlanFile) -> Iterator[Diagnostic]:

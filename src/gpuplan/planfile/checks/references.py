@@ -18,13 +18,13 @@ def reference_problem(plan: PlanFile, reference: str) -> tuple[str, str] | None:
     """(what is wrong, what to do) of a reference to a GPU or a slice of this plan file; None where it is right."""
     match = _REFERENCE.match(reference)
     if match is None:
-        return f"{reference!r} is neither GPU nor GPU/SLICE.", "Write a name from gpus:, such as a100-0/cls-a."
+        return f"{reference!r} is not of the form GPU or GPU/SLICE.", "Write a name from gpus:, such as a100-0/cls-a."
     name, number, part = match["gpu"], match["number"], match["part"]
     gpu = plan.gpus.get(name)
     if gpu is None:
-        return f"{reference!r} names the GPU {name}, which is not under gpus:.", nearest(name, plan.gpus)
+        return f"{reference!r} refers to the GPU {name}, which is not defined under gpus:.", nearest(name, plan.gpus)
     if number and gpu.select != "all":
-        return f"{reference!r} numbers the GPU {name}, which is one GPU.", f"Write {name}, or select: all."
+        return f"{reference!r} has an index, but {name} is a single GPU.", f"Write {name}, or select: all."
     return _wrong_part(name, gpu, reference, part)
 
 
@@ -47,15 +47,15 @@ def _wrong_part(name: str, gpu: GpuSection, reference: str, part: str | None) ->
     if part is None:
         if not slices:
             return None
-        detail = f"{reference!r} is the whole GPU, which is cut into slices; a program can use those only."
+        detail = f"{reference!r} is a whole GPU that is cut into MIG slices; containers can use only its slices."
         return detail, f"Write one of {', '.join(f'{name}/{each}' for each in slices)}."
     if part in slices:
         return None
     if not slices:
-        detail = f"{reference!r} names a slice, and the GPU {name} states none."
+        detail = f"{reference!r} refers to a slice, but the GPU {name} has none."
         return detail, f"Add it under gpus.{name}.mig, or write {name} for the whole GPU."
     return _several(name, reference, part, slices) or (
-        f"{reference!r} names the slice {part}, which the GPU {name} does not have.",
+        f"{reference!r} refers to the slice {part}, which the GPU {name} does not have.",
         nearest(part, slices),
     )
 
@@ -68,7 +68,7 @@ def _several(name: str, reference: str, part: str, slices: list[str]) -> tuple[s
         fix = f"Write {span}, or each: {name}/{part}* for one container each."
         return f"{reference!r} stands for {count} slices.", fix
     if inside := [f"{name}/{each}" for each in slices if each.startswith((f"{part}/", f"{part}["))]:
-        detail = f"{reference!r} is cut into {len(inside)} compute instances, and a program uses one of them."
+        detail = f"{reference!r} is cut into {len(inside)} compute instances, and a container can use only one of them."
         return detail, f"Write one of {', '.join(inside)}."
     return None
 
@@ -80,18 +80,21 @@ def path_problem(plan: PlanFile, path: str, kind: Literal["file", "directory"]) 
     """
     pure = PurePosixPath(path)
     if not path or "\0" in path:
-        return f"{path!r} is not a path.", f"Name a {kind} beside the plan file."
+        return f"{path!r} is not a path.", f"Give the path of a {kind} in the plan file's folder."
     if pure.is_absolute() or ".." in pure.parts:
-        what = "is an absolute path" if pure.is_absolute() else "holds '..'"
-        detail = f"{path} {what}, and paths go from the plan file's folder down."
-        return detail, "Write it from that folder on; what lies elsewhere is moved below it, or linked to."
+        what = "is an absolute path" if pure.is_absolute() else "contains '..'"
+        detail = f"{path} {what}, but paths must stay within the plan file's folder."
+        return detail, "Use a path relative to that folder; move the file there, or put a symbolic link there."
     try:
         found = Path(plan.path).parent / path
         there = found.is_dir() if kind == "directory" else found.is_file()
     except OSError as error:
-        return f"{path} cannot be looked at: {error.strerror or error}.", ""
+        return f"{path} cannot be read: {error.strerror or error}.", ""
     if there:
         return None
     if found.exists():
-        return f"{path} is not a {kind}.", f"Name a {kind} beside the plan file."
-    return f"There is no {kind} {path} beside the plan file.", f"Paths are relative to the folder of {plan.path}."
+        return f"{path} is not a {kind}.", f"Give the path of a {kind} in the plan file's folder."
+    return (
+        f"The {kind} {path} does not exist in the plan file's folder.",
+        f"Paths are relative to the folder of {plan.path}.",
+    )

@@ -58,7 +58,7 @@ def _held(path: str, state: tuple[int, int, int, int]) -> tuple[ArchivedImage, .
     del state
     with Path(path).open("rb") as file:
         if file.read(4) == _ZSTANDARD:
-            return "it is compressed with zstd, which not every engine loads; unpack it with zstd -d"
+            return "it is compressed with zstd, which not every Docker engine can load; unpack it with zstd -d"
     try:
         documents = _documents(path)
         if "manifest.json" in documents:
@@ -116,7 +116,7 @@ def _names(entry: Mapping[str, Mapping[str, str]]) -> set[str]:
 def _without_manifest(documents: Mapping[str, bytes]) -> str:
     if "oci-layout" in documents:
         return (
-            "it is an OCI layout alone, which not every engine loads; convert it with "
+            "it is an OCI layout alone, which not every Docker engine can load; convert it with "
             "skopeo copy oci-archive:FILE docker-archive:NEW:NAME:TAG"
         )
     return _NOT_SAVED

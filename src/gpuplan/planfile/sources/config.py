@@ -55,7 +55,7 @@ class _Layer:
             if field is None:
                 owner = str(message.DESCRIPTOR.full_name).removeprefix(f"{model_config.PACKAGE}.")
                 hint = field_hint(owner, name)
-                self._fault((*path, name), "Unknown field in a model's config", f"{owner} has no field {name}{hint}.")
+                self._fault((*path, name), "Unknown model config field", f"{owner} has no field {name}{hint}.")
             elif value is None:
                 message.ClearField(name)
             else:
@@ -115,7 +115,7 @@ class _Layer:
         numbers = model_config.values(kind)
         if numbers and isinstance(value, str) and value not in numbers:
             hint = value_hint(kind, value)
-            self._fault(path, "Unknown value in a model's config", f"{kind} has no value {value}{hint}.")
+            self._fault(path, "Unknown model config value", f"{kind} has no value {value}{hint}.")
             return
         expected = (str,) if numbers else _PLAIN[kind]
         if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
@@ -135,17 +135,15 @@ class _Layer:
             if choice is None or value is None:
                 continue
             if choice in chosen:
-                self._fault(
-                    (*path, name), "Two fields exclude each other", f"{chosen[choice]} and {name} cannot both be set."
-                )
+                self._fault((*path, name), "Conflicting fields", f"{chosen[choice]} and {name} cannot both be set.")
             chosen[choice] = name
 
     def _wrong(self, path: Path, expected: str, value: Json) -> None:
         shown = ".".join(map(str, path))
-        self._fault(path, "A value of the wrong type in a model's config", f"{shown} wants {expected}, not {value!r}.")
+        self._fault(path, "Wrong type in model config", f"{shown} must be {expected}, not {value!r}.")
 
     def _fault(self, path: Path, summary: str, detail: str) -> None:
-        fix = "The fields are those of Triton's ModelConfig; write them as in config.pbtxt."
+        fix = "Use the fields of Triton's ModelConfig, as in config.pbtxt."
         self.faults.append(Diagnostic(summary, detail, fix, self._where(*path)))
 
 

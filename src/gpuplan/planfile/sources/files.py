@@ -63,7 +63,7 @@ def scan(root: Path, *, outside: bool = False) -> SourceScan:
     found.versions.sort()
     if len(found.files) > MOST_FILES:
         detail = f"{root} holds more than {MOST_FILES} files; a model directory holds versions of one model."
-        found.faults.append(_fault("A model's source holds too many files", detail, root))
+        found.faults.append(_fault("Too many files in model source", detail, root))
     return found
 
 
@@ -73,11 +73,11 @@ def _walk(found: SourceScan, folder: Path, prefix: str, above: tuple[Path, ...])
         here = folder.resolve()
     except OSError as error:
         detail = f"{folder}: {error.strerror or error}."
-        found.faults.append(_fault("A model's source cannot be read", detail, folder, "Make the directory readable."))
+        found.faults.append(_fault("Cannot read model source", detail, folder, "Make the directory readable."))
         return
     if here in above:
-        detail = f"{folder} is a link to a directory that it lies in."
-        found.faults.append(_fault("A link leads back to itself", detail, folder))
+        detail = f"{folder} is a link to one of its own parent directories."
+        found.faults.append(_fault("Symbolic link loop", detail, folder))
         return
     for entry in entries:
         if len(found.files) > MOST_FILES:
@@ -103,13 +103,18 @@ def _take(found: SourceScan, entry: Path, path: str, above: tuple[Path, ...]) ->
 def _refusals(found: SourceScan, entry: Path) -> Iterator[Diagnostic]:
     root = found.root
     if not entry.name.isprintable() or not _encodable(entry.name):
-        yield _fault("A file name that a node cannot take", f"{entry!r} has a name that is not printable text.", root)
+        yield _fault("Invalid file name", f"{entry!r} has a name that is not printable text.", root)
     if entry.is_symlink() and not (found.outside and entry.exists()) and not _inside(entry, root):
         target = entry.readlink()
         detail = f"{entry} is a link to {target}, which is not in the source directory."
-        yield _fault("A link leaves the source directory", detail, entry, "Put a copy or a hard link in its place.")
+        yield _fault("Link leaves the source directory", detail, entry, "Replace it with a copy or a hard link.")
     elif not _regular(entry):
-        yield _fault("Not a file", f"{entry} is neither a file nor a directory.", entry, "Take it out of the source.")
+        yield _fault(
+            "Not a regular file",
+            f"{entry} is neither a file nor a directory.",
+            entry,
+            "Remove it from the source directory.",
+        )
 
 
 def _encodable(name: str) -> bool:

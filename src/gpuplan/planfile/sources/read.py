@@ -117,7 +117,7 @@ class ModelReader:
             layers.append(ConfigLayer(policy(self.model.versions), lambda *_: self._where("versions")))
         except ValueError as fault:
             fix = "Write latest N, all, or a list of versions such as [1, 3]."
-            return layers, [Diagnostic("Not a choice of versions", f"{fault}.", fix, self._where("versions"))]
+            return layers, [Diagnostic("Invalid versions", f"{fault}.", fix, self._where("versions"))]
         return layers, []
 
 
@@ -147,8 +147,8 @@ def config_text(found: SourceScan) -> str:
         Problem: it cannot be read, or is too long.
     """
     if CONFIG in found.folders:
-        why = "it is a directory, and a server that reads it as a config ends"
-        raise Problem(unreadable(found.root / CONFIG, why, "Put the config there as a file."))
+        why = "it is a directory, and Triton exits if it reads it"
+        raise Problem(unreadable(found.root / CONFIG, why, "Replace it with a file."))
     path = found.files.get(CONFIG)
     if path is None:
         return ""
@@ -158,18 +158,18 @@ def config_text(found: SourceScan) -> str:
     except OSError as fault:
         raise Problem(unreadable(path, fault.strerror or str(fault))) from None
     if len(raw) > LONGEST_CONFIG:
-        raise Problem(unreadable(path, "it is longer than 1 MiB", "Take out of it what is no config."))
+        raise Problem(unreadable(path, "it is longer than 1 MiB", "Shorten the file."))
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as fault:
         line = raw.count(b"\n", 0, fault.start) + 1
-        why = f"line {line} holds the byte 0x{raw[fault.start]:02x}, which is no text in UTF-8"
-        raise Problem(unreadable(path, why, "Write it as text in UTF-8.", line)) from None
+        why = f"line {line} holds the byte 0x{raw[fault.start]:02x}, which is not valid UTF-8"
+        raise Problem(unreadable(path, why, "Save the file as UTF-8.", line)) from None
 
 
 def unreadable(path: Path, why: str, fix: str = "Make it readable.", line: int = 0) -> Diagnostic:
     """A file of a model that cannot be read."""
-    return Diagnostic("A model's file cannot be read", f"{path}: {why}.", fix, Location(str(path), line))
+    return Diagnostic("Cannot read model file", f"{path}: {why}.", fix, Location(str(path), line))
 
 
 def models_with_smoke(plan: PlanFile, host: Host, home: PlacedContainer) -> Mapping[str, LintedModel]:
@@ -251,7 +251,7 @@ def _entries(root: Path) -> list[Path]:
         why = fault.strerror or str(fault)
         detail = f"{root} cannot be read: {why}."
         raise Problem(
-            Diagnostic("A repository cannot be read", detail, "Name a directory of models.", Location(str(root)))
+            Diagnostic("Cannot read model repository", detail, "Use a directory of models.", Location(str(root)))
         ) from None
 
 
@@ -260,6 +260,6 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _no_models(root: Path) -> Diagnostic:
-    detail = f"{root} holds no directory, and a repository holds one for each model."
-    fix = "Name the directory above those of the models."
-    return Diagnostic("A repository holds no models", detail, fix, Location(str(root)))
+    detail = f"{root} contains no model directories."
+    fix = "Use the directory that contains the model directories."
+    return Diagnostic("No models in repository", detail, fix, Location(str(root)))

@@ -92,7 +92,7 @@ def repository_problem(repository: str) -> tuple[str, str] | None:
         return _wrong_path(repository)
     scheme, separator, _ = repository.partition("://")
     if not separator or scheme not in STORES:
-        detail = f"{repository!r} is neither local nor own nor an absolute path of the node nor an address of a bucket."
+        detail = f"{repository!r} is not local, own, an absolute path on the node, or the URL of a bucket."
         return (
             detail,
             "Write local, own, /mnt/models, s3://BUCKET/PATH, gs://BUCKET/PATH or as://ACCOUNT/CONTAINER/PATH.",
@@ -113,11 +113,11 @@ def missing_variables(repository: str, env: Mapping[str, object]) -> tuple[str, 
 def _wrong_path(path: str) -> tuple[str, str] | None:
     parts = path.split("/")[1:]
     if ".." in parts or "." in parts:
-        return f"{path!r} holds '.' or '..'.", "Write the path of the directory in full."
+        return f"{path!r} holds '.' or '..'.", "Write the full path of the directory."
     if any(mark in path for mark in ":,") or not path.isprintable():
-        return f"{path!r} holds a character that no mount can take (',', ':').", "Give the directory another name."
+        return f"{path!r} contains a character that is not allowed in a mount (',', ':').", "Rename the directory."
     if (plain := _one_path(path)) in _TAKEN or f"{plain}/".startswith(f"{_OURS}/"):
-        return f"{path!r} is not a directory of models.", "Name the directory above those of the models."
+        return f"{path!r} cannot be a model repository.", "Use the directory that contains the model directories."
     return None
 
 
@@ -130,26 +130,29 @@ def _wrong_address(address: str, scheme: str) -> tuple[str, str] | None:
     rest = address.partition("://")[2]
     if "@" in rest.partition("/")[0]:
         return (
-            f"The address of a bucket on {scheme}:// holds a name or a password.",
-            "Give them to the container under env:, by reference: ${env:NAME} or ${file:PATH}.",
+            f"The {scheme}:// URL contains a user name or password.",
+            "Pass them to the container in env:, by reference: ${env:NAME} or ${file:PATH}.",
         )
     if scheme == "s3":
         found = _S3.match(address)
         if found is None or (found["port"] and not 1 <= int(found["port"]) <= 65535):
-            return f"{address!r} is no address of S3.", "Write s3://BUCKET/PATH or s3://https://HOST:PORT/BUCKET/PATH."
+            return (
+                f"{address!r} is not a valid S3 URL.",
+                "Write s3://BUCKET/PATH or s3://https://HOST:PORT/BUCKET/PATH.",
+            )
         rest = found["rest"]
     return _wrong_parts(address, scheme, rest.rstrip("/").split("/"))
 
 
 def _wrong_parts(address: str, scheme: str, parts: list[str]) -> tuple[str, str] | None:
     if scheme == "as" and (len(parts) < 2 or not _ACCOUNT.match(parts[0])):
-        return f"{address!r} names no account and container.", "Write as://ACCOUNT/CONTAINER/PATH."
+        return f"{address!r} has no account and container.", "Write as://ACCOUNT/CONTAINER/PATH."
     names = parts[1:] if scheme == "as" else parts
     if not _BUCKET.match(names[0]):
-        return f"{names[0]!r} is no name of a bucket.", f"Write {scheme}://BUCKET/PATH."
+        return f"{names[0]!r} is not a valid bucket name.", f"Write {scheme}://BUCKET/PATH."
     if odd := [part for part in names if part in ("", ".", "..") or not _PART.match(part)]:
         what = repr(odd[0]) if odd[0] else "an empty part"
-        return f"{address!r} holds {what}.", "Write each part of the path as the bucket has it."
+        return f"{address!r} holds {what}.", "Write the path as it is in the bucket."
     return None
 
 
@@ -212,7 +215,7 @@ def overlay_faults(plan: PlanFile, name: str, model: ModelSection) -> Iterator[D
         policy(model.versions)
     except ValueError as fault:
         fix = "Write latest N, all, or a list of versions such as [1, 3]."
-        yield Diagnostic("Not a choice of versions", f"{fault}.", fix, where("versions"))
+        yield Diagnostic("Invalid versions", f"{fault}.", fix, where("versions"))
 
 
 def credential_warnings(plan: PlanFile, home: PlacedContainer) -> Iterator[Diagnostic]:
@@ -223,7 +226,7 @@ def credential_warnings(plan: PlanFile, home: PlacedContainer) -> Iterator[Diagn
     if names := missing_variables(triton.repository, home.container.env):
         store = STORES[triton.repository.partition("://")[0]].name
         yield Diagnostic(
-            "A model server may not open its repository",
+            "Model server may lack repository credentials",
             f"Triton reads {_listed(names)} to open {triton.repository} on {store}, and {home.path[1]} does not state "
             f"{'it' if len(names) == 1 else 'them'}; without, it may try for long, and answer nothing meanwhile.",
             f'Write env: {{ {names[0]}: "${{env:{names[0]}}}" }}, and so on; where the node\'s own role opens it, '

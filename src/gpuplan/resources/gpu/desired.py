@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Literal
-
-from pydantic import TypeAdapter, ValidationError
 
 from gpuplan.nvidia.mig_names import parse_profile
 from gpuplan.planfile.expand import on_node, slices_of
 from gpuplan.resources.gpu.observed import SettingValue
 from gpuplan.resources.gpu.settings import SETTINGS
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired
@@ -94,7 +92,7 @@ def spec(plan: PlanFile, host: Host) -> tuple[Sequence[Desired], Sequence[Diagno
         diagnostics.extend(problems)
         if all(problem.severity is not Severity.ERROR for problem in problems):
             address = Address(host.name, "gpu", name)
-            desired.append(Desired(address, encode_spec(_gpu_spec(gpu)), where=plan.where("gpus", name)))
+            desired.append(Desired(address, encode(_gpu_spec(gpu)), where=plan.where("gpus", name)))
     return desired, diagnostics
 
 
@@ -144,24 +142,6 @@ def _check_mig(name: str, gpu: GpuSection, plan: PlanFile) -> Iterator[Diagnosti
             )
 
 
-@cache
-def _adapter() -> TypeAdapter[GpuSpec]:
-    return TypeAdapter(GpuSpec)
-
-
-def encode_spec(spec: GpuSpec) -> JsonObject:
-    """The form that is digested, recorded and saved."""
-    encoded: JsonObject = _adapter().dump_python(spec, mode="json", exclude_defaults=True)
-    return encoded
-
-
 def decode_spec(encoded: JsonObject) -> GpuSpec:
-    """The spec behind its JSON form.
-
-    Raises:
-        ValueError: it is not one that `encode_spec` gave.
-    """
-    try:
-        return _adapter().validate_python(encoded)
-    except ValidationError as error:
-        raise ValueError(f"not the spec of a GPU: {encoded!r}") from error
+    """The spec behind its recorded form; raises ValueError if it does not have this form."""
+    return decode(GpuSpec, encoded)

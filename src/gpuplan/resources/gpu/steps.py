@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeAlias
-
-from pydantic import TypeAdapter
 
 from gpuplan.resources.gpu.compute_instances import ComputePlan, compute_address
 from gpuplan.resources.gpu.desired import SliceSpec
@@ -17,6 +14,7 @@ from gpuplan.resources.gpu.placement.arrange import ExistingSlice, PlacedSlice, 
 from gpuplan.resources.gpu.recorded import RecordedSlice
 from gpuplan.resources.gpu.resolve import LogicalGpu
 from gpuplan.resources.gpu.settings import BY_NAME
+from gpuplan.resources.typed import decode, encode
 from gpuplan.types.address import Address
 from gpuplan.types.change import Step, Verb
 from gpuplan.types.text import join_words
@@ -333,19 +331,13 @@ def _as_placed(slice_: ExistingSlice) -> PlacedSlice:
     return PlacedSlice(slice_.made_as, instance.profile, instance.start, instance.size, sizes)
 
 
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(next(payload_type for payload_type in PAYLOADS if payload_type.__name__ == name))
-
-
 def encode_payload(payload: Payload) -> JsonObject:
     """The form that is saved in a change set."""
-    name = type(payload).__name__
-    return {"type": name, **_adapter(name).dump_python(payload, mode="json")}
+    return {"type": type(payload).__name__, **encode(payload)}
 
 
 def decode_payload(encoded: JsonObject) -> Payload:
     """The payload behind its saved form."""
-    fields = {name: value for name, value in encoded.items() if name != "type"}
-    payload: Payload = _adapter(str(encoded["type"])).validate_python(fields)
+    payload_type = next(known for known in PAYLOADS if known.__name__ == encoded["type"])
+    payload: Payload = decode(payload_type, {name: value for name, value in encoded.items() if name != "type"})
     return payload
