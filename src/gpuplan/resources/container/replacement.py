@@ -143,7 +143,7 @@ def _start_first(plan: PlanFile, stated: ContainerSection) -> Iterator[SettingIs
         held = f"port{'s' * (len(ports) > 1)} {', '.join(ports)}"
         detail = f"The old container holds host {held} while it runs, and the new one cannot publish the same."
         fix = (
-            "Set update: stop-first. Or remove the host ports and put the container on a network (network: NAME), where "
+            "Set update: stop-first. Or drop the host ports and put the container on a network (network: NAME), where "
             "clients or a proxy reach it by its name."
         )
         yield SettingIssue("update", _START_FIRST, detail, fix)
