@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unknown, Unmanaged, Verb
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 
 names = st.text("abcdefgh-0123", min_size=1, max_size=8)
 text = st.text(max_size=20)
@@ -21,7 +21,7 @@ addresses = st.builds(Address, names, st.sampled_from(["gpu", "container", "mode
 some_addresses = st.lists(addresses, max_size=2).map(tuple)
 locations = st.builds(Location, text, st.integers(0, 99), st.integers(0, 99))
 diagnostics = st.builds(Diagnostic, text, text, text, st.none() | locations, text, st.sampled_from(list(Severity)))
-fields = st.builds(FieldChange, text, json_values, json_values | st.builds(Later, text), st.booleans())
+fields = st.builds(FieldChange, text, json_values, json_values | st.builds(KnownAfterApply, text), st.booleans())
 
 
 @st.composite
@@ -39,7 +39,7 @@ def changes(draw: st.DrawFn) -> Change:
             uses=draw(some_addresses),
             releases=draw(some_addresses),
             frees=draw(some_addresses),
-            lane=draw(names),
+            sequence=draw(names),
         )
         for name in step_names
     )
@@ -62,7 +62,7 @@ nodes = st.builds(
     st.lists(changes(), max_size=3).map(tuple),
     st.lists(text, max_size=3).map(tuple),
     st.lists(st.builds(Unmanaged, addresses, text, st.none() | addresses, text), max_size=2).map(tuple),
-    st.lists(st.builds(Unknown, addresses, diagnostics, st.none() | addresses), max_size=2).map(tuple),
+    st.lists(st.builds(Unreadable, addresses, diagnostics, st.none() | addresses), max_size=2).map(tuple),
     st.lists(diagnostics, max_size=2).map(tuple),
     st.dictionaries(addresses, text, max_size=3),
     st.lists(st.builds(Desired, addresses, objects, some_addresses), max_size=3).map(tuple),

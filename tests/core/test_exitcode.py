@@ -4,7 +4,7 @@ import pytest
 
 from gpuplan.core.exitcode import of_outcomes, of_plan, of_report
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Unknown
+from gpuplan.types.change import Action, Change, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit, Severity
 from gpuplan.types.finding import Drift, NodeFindings, Report
@@ -12,7 +12,7 @@ from gpuplan.types.outcome import NodeOutcome
 
 ADDRESS = Address("n", "gpu", "g")
 CHANGE = Change(ADDRESS, Action.UPDATE)
-UNREAD = NodeFindings("a", unknown=(Unknown(ADDRESS, Diagnostic("x")),))
+UNREAD = NodeFindings("a", unknown=(Unreadable(ADDRESS, Diagnostic("x")),))
 BUSY = NodeFindings("b", busy="somebody")
 DRIFTED = NodeFindings("c", drift=(Drift(CHANGE),))
 PENDING = NodeFindings("d", pending=(ADDRESS,))

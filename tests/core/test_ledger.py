@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuplan.core.apply import record_keeper as module
-from gpuplan.core.apply.record_keeper import Ledger
+from gpuplan.core.apply.record_keeper import RecordKeeper
 from gpuplan.types.record import Record
 
 
@@ -34,7 +34,7 @@ def test_two_steps_that_seal_at_once_have_one_key(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(module.random, "token_hex", slow)
     node: Any = Node()
-    ledger = Ledger(node, Record("prod"), "r1", "ops@here")
+    ledger = RecordKeeper(node, Record("prod"), "r1", "ops@here")
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(ledger.seal, ["secret"] * 2)
     assert first == second

@@ -46,8 +46,8 @@ class Stage:
             with self._turn:
                 self._running.add(step.id)
                 self.at_once = max(self.at_once, len(self._running))
-                assert len({self.steps[name].crew for name in self._running}) == 1
-                assert step.crew or len(self._running) == 1
+                assert len({self.steps[name].concurrency_group for name in self._running}) == 1
+                assert step.concurrency_group or len(self._running) == 1
             try:
                 act(step)
             finally:
@@ -88,7 +88,7 @@ def address(number: int) -> Address:
 def change(number: int, uses: Sequence[int] = (), crew: str = "c", **more: Any) -> Change:
     here = address(number)
     used = tuple(map(address, uses))
-    step = Step("make", here, Verb.CREATE, f"make {number}", makes=(here,), uses=used, crew=crew, **more)
+    step = Step("make", here, Verb.CREATE, f"make {number}", makes=(here,), uses=used, concurrency_group=crew, **more)
     return Change(here, Action.CREATE, steps=(step,))
 
 
@@ -103,7 +103,7 @@ def test_a_crew_runs_side_by_side_and_no_more_than_a_few() -> None:
 def test_steps_without_a_crew_and_of_another_one_wait() -> None:
     stage = Stage([change(0, crew=""), change(1), change(2, crew="d"), change(3), change(4, crew=""), change(5)])
     meeting = threading.Barrier(3, timeout=20)
-    outcomes = stage.run(lambda step: meeting.wait() if step.crew == "c" else None)
+    outcomes = stage.run(lambda step: meeting.wait() if step.concurrency_group == "c" else None)
     assert {each.status for each in outcomes.values()} == {Status.DONE}
     assert stage.at_once == 3
 
@@ -132,7 +132,7 @@ def test_what_comes_after_one_that_failed_is_done_all_the_same() -> None:
 
 
 def test_one_that_bears_few_beside_it_has_no_more() -> None:
-    changes = [change(number, abreast=2 if number == 1 else 0) for number in range(6)]
+    changes = [change(number, max_parallel=2 if number == 1 else 0) for number in range(6)]
     stage = Stage(changes)
     seen: dict[int, int] = {}
 
@@ -144,7 +144,7 @@ def test_one_that_bears_few_beside_it_has_no_more() -> None:
     stage.run(act)
     assert seen[1] <= 2
     assert sorted(seen) == list(range(6))
-    one_by_one = Stage([change(number, abreast=1) for number in range(4)])
+    one_by_one = Stage([change(number, max_parallel=1) for number in range(4)])
     one_by_one.run(lambda _: None)
     assert one_by_one.at_once == 1
 

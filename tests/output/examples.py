@@ -9,13 +9,13 @@ from rich.console import Console
 
 from gpuplan.output.page import Page, draw
 from gpuplan.types.address import Address, parse_address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unknown, Unmanaged, Verb
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Location, Severity
 from gpuplan.types.finding import Drift, NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, Status, StepOutcome
 from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 
 GPU = parse_address("gpu-a1/gpu/a100-0")
 TRITON = parse_address("gpu-a1/container/triton-cls")
@@ -55,7 +55,7 @@ SERVER = Change(
     Action.REPLACE,
     fields=(
         FieldChange("image", "nvcr.io/nvidia/tritonserver:24.10-py3", "nvcr.io/nvidia/tritonserver:25.02-py3"),
-        FieldChange("gpus.0", "MIG-5a1e2b3c-0000-5555-8888-000000000001", Later("slice cls-a")),
+        FieldChange("gpus.0", "MIG-5a1e2b3c-0000-5555-8888-000000000001", KnownAfterApply("slice cls-a")),
         FieldChange("env.NGC_API_KEY", None, None, sensitive=True),
         FieldChange("shm_size", 67108864, 1073741824),
         FieldChange("command", None, ["tritonserver", "--id=a"]),
@@ -90,7 +90,7 @@ IN_THE_WAY = Unmanaged(
     Address("gpu-a1", "gpu", "a100-0/cls-a"),
     guard="unmanaged-slice",
 )
-UNREAD = Unknown(
+UNREAD = Unreadable(
     MODEL, Diagnostic("A server does not answer", "triton-cls does not answer on 127.0.0.1:8000.", address=str(MODEL))
 )
 
@@ -103,7 +103,7 @@ NODE = NodeChanges(
     resources=5,
 )
 QUIET = NodeChanges("gpu-h1", resources=7)
-UNREAD_NODE = NodeChanges("gpu-t1", unknown=(Unknown(Address("gpu-t1", "node", "connection"), UNREACHABLE),))
+UNREAD_NODE = NodeChanges("gpu-t1", unknown=(Unreadable(Address("gpu-t1", "node", "connection"), UNREACHABLE),))
 FAULTY = NodeChanges("gpu-t2", diagnostics=(UNREACHABLE,))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpuplan.output.value import MAX_LENGTH, format_change, format_one, format_value
 from gpuplan.types.change import FieldChange
-from gpuplan.types.value import Json, Later
+from gpuplan.types.value import Json, KnownAfterApply
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from gpuplan.types.value import Json, Later
         (["a", 1, None], '["a", 1, null]'),
         ({"b": {"c": 1}}, '{"b": {"c": 1}}'),
         ({"secret": "${env:KEY}"}, "(sensitive) ${env:KEY}"),
-        (Later("slice cls-a"), "(known after apply: slice cls-a)"),
+        (KnownAfterApply("slice cls-a"), "(known after apply: slice cls-a)"),
         ("0123456789ab" + "f" * 52, "0123456789ab…"),
     ],
 )
-def test_a_value_is_written_so_that_it_cannot_be_mistaken(value: Json | Later, text: str) -> None:
+def test_a_value_is_written_so_that_it_cannot_be_mistaken(value: Json | KnownAfterApply, text: str) -> None:
     assert format_value(value) == text
 
 

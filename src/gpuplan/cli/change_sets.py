@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.cli.inputs import base_dir
 from gpuplan.cli.interrupt import InterruptWatch, exit_on_interrupt
-from gpuplan.types.change import Unknown
+from gpuplan.types.change import Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem
 
@@ -202,7 +202,7 @@ def _is_unreadable(node: NodeChanges) -> bool:
     return any(unknown.address.kind == "node" for unknown in node.unknown)
 
 
-def _addressed(unknown: Unknown) -> Diagnostic:
+def _addressed(unknown: Unreadable) -> Diagnostic:
     diagnostic = unknown.diagnostic
     return diagnostic if diagnostic.address else replace(diagnostic, address=str(unknown.address))
 

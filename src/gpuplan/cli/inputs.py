@@ -160,7 +160,7 @@ def check_kinds(names: Sequence[str] | None) -> tuple[str, ...]:
     """
     from gpuplan.resources.kinds import KINDS
 
-    known = [kind.kind for kind in KINDS]
+    known = [kind.name for kind in KINDS]
     if unknown := [name for name in names or () if name not in known]:
         raise Problem([_unknown_kind(name, known) for name in unknown], Exit.USAGE)
     return tuple(dict.fromkeys(names or ()))

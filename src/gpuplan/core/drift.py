@@ -13,7 +13,7 @@ from gpuplan.core.plan.desired import as_recorded
 from gpuplan.core.plan.rebooted import restarted
 from gpuplan.planfile.schema import IgnoredDrift
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Origin, Unknown, Unmanaged
+from gpuplan.types.change import Change, Origin, Unmanaged, Unreadable
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.types.finding import Drift, NodeFindings
@@ -42,10 +42,10 @@ def findings(
         record = read_record(snapshot, plan)
     except Problem as problem:
         nowhere = Address(snapshot.node, "node", "record")
-        return NodeFindings(snapshot.node, unknown=tuple(Unknown(nowhere, one) for one in problem.diagnostics))
+        return NodeFindings(snapshot.node, unknown=tuple(Unreadable(nowhere, one) for one in problem.diagnostics))
     if lost := lost_record(snapshot, record):
         nowhere = Address(snapshot.node, "node", "record")
-        return NodeFindings(snapshot.node, unknown=(Unknown(nowhere, lost),))
+        return NodeFindings(snapshot.node, unknown=(Unreadable(nowhere, lost),))
     found = compare(as_recorded(record), snapshot, plan, secrets)
     started = restarted(snapshot, record)
     rotated = [each for each in found.changes if each.origin is Origin.PENDING and each.address in record.resources]

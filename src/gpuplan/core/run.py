@@ -14,7 +14,7 @@ from gpuplan.core.apply.apply import Run, apply_node
 from gpuplan.core.apply.journal import now
 from gpuplan.core.drift import findings
 from gpuplan.core.plan.compare import compare, unread
-from gpuplan.core.plan.desired import Wish, asked_images, desire, secret_references
+from gpuplan.core.plan.desired import DesiredState, asked_images, desire, secret_references
 from gpuplan.core.plan.guards import refusals
 from gpuplan.core.plan.observe import Answer, at_once, observe
 from gpuplan.core.plan.same_machine import told_apart
@@ -52,11 +52,11 @@ def plan(
     """
     hosts = tuple(host for host in inventory.hosts if scope.has_node(host.name))
     scope = replace(scope, kinds=with_companions(scope.kinds))
-    wishes: Mapping[str, Wish] = {} if destroy else desire(plan_file, hosts)
+    wishes: Mapping[str, DesiredState] = {} if destroy else desire(plan_file, hosts)
     revealed = reveal(secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find(plan_file)))
     answers = told_apart(observe(hosts, Question(plan_file.name, images=asked_images(wishes)), listen))
     nodes = tuple(
-        _node(answer, wishes.get(answer.host.name, Wish()), plan_file.name, revealed, scope.replace)
+        _node(answer, wishes.get(answer.host.name, DesiredState()), plan_file.name, revealed, scope.replace)
         for answer in answers
     )
     return ChangeSet(
@@ -130,14 +130,16 @@ def drift(
     return Report(plan_file.name, now(), time.monotonic() - started, nodes, missing)
 
 
-def _node(answer: Answer, wish: Wish, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]) -> NodeChanges:
+def _node(
+    answer: Answer, wish: DesiredState, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]
+) -> NodeChanges:
     if answer.snapshot is None:
         return unread(answer.host.name, answer.problems, wish.desired)
     node = compare(wish.desired, answer.snapshot, plan, revealed, anew)
     return replace(node, diagnostics=(*wish.warnings, *node.diagnostics))
 
 
-def _all(wishes: Mapping[str, Wish]) -> list[Desired]:
+def _all(wishes: Mapping[str, DesiredState]) -> list[Desired]:
     return [each for wish in wishes.values() for each in wish.desired]
 
 

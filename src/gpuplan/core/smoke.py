@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.internal_error import internal_error
 from gpuplan.core.plan.desired import desire
 from gpuplan.core.plan.observe import at_once
 from gpuplan.core.plan.targets import Scope
@@ -113,7 +113,7 @@ def _node(
         told = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
         found = NodeSmokeResults(host.name, unread=told)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others answer
-        found = NodeSmokeResults(host.name, unread=(unforeseen(host.name, fault, f"Asking {host.name}"),))
+        found = NodeSmokeResults(host.name, unread=(internal_error(host.name, fault, f"Asking {host.name}"),))
     listen(Heard(host.name, time.monotonic() - started, found.unread[0].summary if found.unread else ""))
     return found
 

@@ -10,7 +10,7 @@ from gpuplan.output.page import BLANK, Block, FieldRow, Fields, Page, paragraph
 from gpuplan.output.summary import plan_summary
 from gpuplan.output.text import count, count_errors, few, visible, within
 from gpuplan.output.value import format_change, format_one
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Unknown, Unmanaged
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Unmanaged, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 
 COLOURS = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.REPLACE: "magenta", Action.DELETE: "red"}
@@ -92,7 +92,7 @@ def render_unmanaged(node: str, resources: tuple[Unmanaged, ...]) -> Iterator[Bl
         yield paragraph(Text(text, "yellow"), Text("    ! ", "yellow"))
 
 
-def render_unreadable(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
+def render_unreadable(node: str, parts: tuple[Unreadable, ...]) -> Iterator[Block]:
     """What could not be read, so that nothing is planned for it."""
     for error in node_errors(parts):
         text = f"Could not be read: {visible(error.diagnostic.summary)}."
@@ -106,7 +106,7 @@ def render_unreadable(node: str, parts: tuple[Unknown, ...]) -> Iterator[Block]:
         yield paragraph(Text(text, "yellow"), Text("    ? ", "yellow"))
 
 
-def node_errors(parts: Sequence[Unknown]) -> list[Unknown]:
+def node_errors(parts: Sequence[Unreadable]) -> list[Unreadable]:
     """Why the node as a whole could not be read; empty if it was read."""
     return [part for part in parts if part.address.kind == NODE]
 

@@ -7,18 +7,18 @@ needs a new `FORMAT` in `types/changeset.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuplan.output.text import latency_statistics, throughput
 from gpuplan.types import changeset
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, FieldChange, Step, Unknown, Unmanaged
+from gpuplan.types.change import Change, FieldChange, Step, Unmanaged, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.finding import NodeFindings, Report
 from gpuplan.types.outcome import NodeOutcome, StepOutcome
 from gpuplan.types.smoke import NodeSmokeResults, SmokeResult
-from gpuplan.types.value import Json, JsonObject, Later
+from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_object, to_json
 
 FORMAT = 1
 """Of all documents but the change set; increased when an old reader would misread a new document."""
@@ -68,7 +68,7 @@ def unmanaged_json(resource: Unmanaged) -> JsonObject:
     }
 
 
-def unknown_json(resource: Unknown) -> JsonObject:
+def unknown_json(resource: Unreadable) -> JsonObject:
     """A resource that could not be read."""
     return {
         "address": str(resource.address),
@@ -78,11 +78,11 @@ def unknown_json(resource: Unknown) -> JsonObject:
 
 
 def _field(field: FieldChange) -> JsonObject:
-    later = field.after if isinstance(field.after, Later) else None
+    later = field.after if isinstance(field.after, KnownAfterApply) else None
     return {
         "path": field.path,
         "before": field.before,
-        "after": None if isinstance(field.after, Later) else field.after,
+        "after": None if isinstance(field.after, KnownAfterApply) else field.after,
         "after_known_later": later.what if later else None,
         "sensitive": field.sensitive,
     }
@@ -121,7 +121,8 @@ def _planned_node(node: NodeChanges) -> JsonObject:
         "diagnostics": [diagnostic_json(diagnostic) for diagnostic in node.diagnostics],
         "rests_on": {str(address): moved for address, moved in node.rests_on.items()},
         "desired": [
-            {"address": str(each.address), "spec": each.spec, "needs": _names(each.needs)} for each in node.desired
+            {"address": str(desired.address), "spec": to_json(desired.spec), "needs": _names(desired.needs)}
+            for desired in node.desired
         ],
     }
 
@@ -139,16 +140,23 @@ def _planned_step(step: Step) -> JsonObject:
         "name": step.name,
         "verb": step.verb.value,
         "title": step.title,
-        "arguments": step.arguments,
-        "lane": step.lane,
-        "crew": step.crew,
-        "abreast": step.abreast,
+        "payload": _payload(step),
+        "sequence": step.sequence,
+        "concurrency_group": step.concurrency_group,
+        "max_parallel": step.max_parallel,
         "makes": _names(step.makes),
         "uses": _names(step.uses),
         "releases": _names(step.releases),
         "frees": _names(step.frees),
         "after": _names(step.after),
     }
+
+
+def _payload(step: Step) -> Json:
+    """The payload; `type` names its class."""
+    if isinstance(step.payload, Mapping):
+        return to_json(step.payload)
+    return {"type": type(step.payload).__name__, **as_object(to_json(step.payload))}
 
 
 def _names(addresses: Sequence[Address]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuplan.output.page import Page, paragraph
 from gpuplan.output.text import count, count_errors, few
-from gpuplan.types.change import Action, Unknown
+from gpuplan.types.change import Action, Unreadable
 from gpuplan.types.changeset import ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.finding import Report
@@ -81,7 +81,7 @@ def _caveats(nodes: Sequence[NodeChanges]) -> list[str]:
     return [f"{count(failed, 'node')} with errors."] * bool(failed) + _unread([node.unknown for node in nodes])
 
 
-def _unread(unknown: Sequence[Sequence[Unknown]]) -> list[str]:
+def _unread(unknown: Sequence[Sequence[Unreadable]]) -> list[str]:
     """An unreachable node counts as a node, anything else as a resource."""
     nodes = sum(any(part.address.kind == "node" for part in parts) for parts in unknown)
     parts = sum(part.address.kind != "node" for parts in unknown for part in parts)

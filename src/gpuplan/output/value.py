@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from gpuplan.output.text import visible
 from gpuplan.types.change import FieldChange
-from gpuplan.types.value import PRIVATE, Json, Later
+from gpuplan.types.value import PRIVATE, Json, KnownAfterApply
 
 MAX_LENGTH = 240
 """Characters of a value that are shown; a longer one is cut to its difference, or its beginning and end."""
@@ -21,11 +21,11 @@ _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _MISTAKABLE = re.compile(r"^(true|false|null|\(.*\)|[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|[\[{\"'].*)?$", re.DOTALL)
 
 
-def format_value(value: Json | Later) -> str:
+def format_value(value: Json | KnownAfterApply) -> str:
     """A string bare unless that is ambiguous, everything else as JSON."""
     if value is None:
         return NOTHING
-    if isinstance(value, Later):
+    if isinstance(value, KnownAfterApply):
         return visible(str(value))
     if isinstance(value, str):
         bare = value == value.strip() and not _MISTAKABLE.match(value)
@@ -35,7 +35,7 @@ def format_value(value: Json | Later) -> str:
     return _short_digests(_json(value))
 
 
-def format_one(value: Json | Later, sensitive: bool = False) -> str:
+def format_one(value: Json | KnownAfterApply, sensitive: bool = False) -> str:
     """One value; a long one is cut in the middle."""
     if sensitive:
         return PRIVATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Protocol, TypeVar
 
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison, Step
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gpuplan.types.inventory import Host
 
 Observed = TypeVar("Observed")
-Told = tuple[Sequence[Desired], Sequence["Diagnostic"]]
+DesiredResources = tuple[Sequence[Desired], Sequence["Diagnostic"]]
 
 
-Memory = Iterable[tuple[Address, JsonObject | None]]
+Facts = Iterable[tuple[Address, JsonObject | None]]
 """What an apply door asks the node to remember by address; None forgets."""
 
 
@@ -71,14 +71,14 @@ class ApplyContext(Protocol):
         """The keyed digest by which a later look recognises a secret; its key stays in the node's record."""
         ...
 
-    def remember(self, facts: Memory) -> None:
+    def remember(self, facts: Facts) -> None:
         """Have the node remember something before the act that it is about, so that it is known if the act is cut off.
 
         What the door returns is remembered when the step has ended.
         """
         ...
 
-    def went_back(self, part: Address) -> None:
+    def rolled_back(self, part: Address) -> None:
         """Have the node's record say of a part of a resource what it said before this run: it was undone.
 
         The resource is that of another step, which is done.
@@ -94,42 +94,52 @@ class ApplyContext(Protocol):
         ...
 
 
-def _nothing(steps: Sequence[Step], apply_context: ApplyContext) -> None:
-    """What a room foresees that has nothing to look at."""
+def _no_preflight(steps: Sequence[Step], apply_context: ApplyContext) -> None:
+    """The preflight of a kind that has nothing to check."""
 
 
-def _as_made(made: JsonObject, before: JsonObject, part: str) -> JsonObject:
-    """The spec of a resource of which no part is ever taken back."""
+def _no_rollback(applied: Any, before: Any, part: str) -> Any:
+    """The spec of a resource whose parts are never rolled back by another kind."""
     del before, part
-    return made
+    return applied
+
+
+def _no_images(desired: Sequence[Desired]) -> Sequence[str]:
+    """The images of a kind that looks none up."""
+    del desired
+    return ()
 
 
 @dataclass(frozen=True)
 class Kind(Generic[Observed]):
-    """One resource kind. `spec`, `read` and `diff` are pure; only `apply` acts."""
+    """One resource kind: four functions and an optional preflight. Only `apply` and `preflight` touch a node."""
 
-    kind: str
+    name: str
     probes: tuple[str, ...]
-    """Which probes of the snapshot it reads."""
-    spec: Callable[[PlanFile, Host], Told]
-    """Plan file and node → the desired resources of this kind there, and what is wrong with them."""
+    """The probes of the snapshot that `read` uses."""
+    desired: Callable[[PlanFile, Host], DesiredResources]
+    """Plan file and host → the desired resources of this kind on the host, and the problems with them."""
     read: Callable[[Snapshot], Observed]
-    """Snapshot → what is there. Never raises: what could not be read is part of the answer."""
+    """Snapshot → observed state. Never raises: what could not be read is part of the result."""
     diff: Callable[[Sequence[Desired], Observed, DiffContext], Comparison]
-    """Desired and observed → changes with their steps."""
-    apply: Callable[[Step, ApplyContext], Memory]
-    """Do one step, look again, and raise Problem unless the second look says that it is so."""
-    foresee: Callable[[Sequence[Step], ApplyContext], None] = _nothing
-    """All its steps on a node, before the first one: raise Problem where something makes them impossible, such as a
-    disk that is too small, so that nothing is interrupted for what cannot be finished."""
-    also: tuple[str, ...] = ()
-    """Further kinds of address that its changes and steps have: what it brings along for its own resources."""
-    went_back: Callable[[JsonObject, JsonObject, str], JsonObject] = _as_made
-    """Spec as made, spec as recorded before (or nothing), name of a part → the spec of what is there once that part is
-    again as it was before."""
-    asks: Callable[[Sequence[Desired]], Sequence[str]] = lambda _: ()
-    """Images whose registries are to be asked before it compares: only what the plan file states that of."""
+    """Desired and observed state → changes with their steps."""
+    apply: Callable[[Step, ApplyContext], Facts]
+    """Do one step and verify it by a second look; raises Problem if that does not show the expected result."""
+    preflight: Callable[[Sequence[Step], ApplyContext], None] = _no_preflight
+    """Check, before the first step on a node, that all steps of this kind can be done (disk space, say); raises
+    Problem, so that nothing is interrupted for a change that cannot be finished."""
+    spec_type: type[Any] | None = None
+    """The dataclass in `Desired.spec`; None = a JSON object."""
+    payload_types: tuple[type[Any], ...] = ()
+    """The dataclasses in `Step.payload`, by whose names a saved change set is decoded."""
+    companion_kinds: tuple[str, ...] = ()
+    """Further kinds of address in its changes and steps: containers come with their images."""
+    rolled_back: Callable[[Any, Any, str], Any] = _no_rollback
+    """Applied spec, spec recorded before this run (or None), name of a part → the spec that is true once another kind
+    has rolled that part back (`ApplyContext.rolled_back`)."""
+    registry_images: Callable[[Sequence[Desired]], Sequence[str]] = _no_images
+    """Images whose digests the registries are asked for before the comparison."""
 
     def compare(self, desired: Sequence[Desired], snapshot: Snapshot, diff_context: DiffContext) -> Comparison:
-        """Read and diff in one go: what the flow calls, since it need not know what a room observes."""
+        """Read and diff."""
         return self.diff(desired, self.read(snapshot), diff_context)

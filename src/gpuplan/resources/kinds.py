@@ -14,5 +14,5 @@ KINDS = (GPU, REPOSITORY, CONTAINER, MODEL)
 
 def with_companions(kinds: Iterable[str]) -> tuple[str, ...]:
     """The kinds, and those that belong to them: containers come with their images."""
-    also = {kind.kind: kind.also for kind in KINDS}
+    also = {kind.name: kind.companion_kinds for kind in KINDS}
     return tuple(dict.fromkeys(each for kind in kinds for each in (kind, *also.get(kind, ()))))

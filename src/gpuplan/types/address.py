@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 
 @dataclass(frozen=True, order=True)
@@ -29,6 +33,15 @@ class Address:
         """True for the same address, for each part of it, and for each ``NAME[0]``, ``NAME[1]``, … of several."""
         return (self.node, self.kind) == (other.node, other.kind) and (
             other.name == self.name or other.name.startswith((f"{self.name}/", f"{self.name}["))
+        )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """Let pydantic decode an address from its text in saved specs and payloads."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else parse_address(str(value))
         )
 
 

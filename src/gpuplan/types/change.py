@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic
-from gpuplan.types.value import Json, JsonObject, Later
+from gpuplan.types.value import Json, KnownAfterApply
 
 
 class Action(enum.Enum):
@@ -34,19 +35,18 @@ class FieldChange:
 
     path: str
     before: Json
-    after: Json | Later
+    after: Json | KnownAfterApply
     sensitive: bool = False
     """Neither value is ever shown; the room puts none in where this is set."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One act on a node, with all that the room's apply door needs to do it, in JSON form.
+    """One operation on a node.
 
-    The five address sets are all that ordering knows: a step that `makes` X runs before each step that `uses` X;
-    a step that `releases` X runs before the step that `frees` X; and `frees` X before `makes` X. A step that was not
-    done holds up those that wait for it, except that one which comes `after` X begins once the step that makes X has
-    ended, well or not.
+    The five address sets decide the order: a step that `makes` X runs before each step that `uses` X; a step that
+    `releases` X runs before the step that `frees` X; and `frees` X before `makes` X. If a step fails, the steps that
+    wait for it are skipped. A step that comes `after` X waits for the step that makes X, but runs even if that failed.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Step:
     verb: Verb
     title: str
     """What the operator reads: “create slice cls-a (3g.40gb at 4)”."""
-    arguments: JsonObject = field(default_factory=dict)
-    lane: str = ""
-    """Which of several things its resource stands for, such as one GPU of many: a step that failed holds up the later
-    ones of its own lane, and not those of the others."""
-    crew: str = ""
-    """Steps of one crew may run side by side, a few at a time, each as soon as what it waits for is done. A step
-    without a crew runs alone."""
-    abreast: int = 0
-    """How many steps of its crew may run at once as long as it runs, itself included; 0 where it sets no bound."""
+    payload: Any = field(default_factory=dict)
+    """What the kind's `apply` needs: one of the frozen dataclasses that the kind lists as `payload_types`."""
+    sequence: str = ""
+    """Steps of one change and one sequence run in order, and a failed one skips the rest of its sequence only: each
+    GPU of a resource with several GPUs has its own."""
+    concurrency_group: str = ""
+    """Steps of one group may run at the same time. A step without a group runs alone."""
+    max_parallel: int = 0
+    """How many steps of the group may run while this one runs, itself included; 0 = no limit of its own."""
     makes: tuple[Address, ...] = ()
     uses: tuple[Address, ...] = ()
     releases: tuple[Address, ...] = ()
@@ -120,7 +120,7 @@ class Unmanaged:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class Unreadable:
     """A part of the node that could not be read. No change is ever planned from it."""
 
     address: Address
@@ -134,9 +134,9 @@ class Comparison:
     """What one room says about one node."""
 
     changes: tuple[Change, ...] = ()
-    bindings: Mapping[Address, str | Later] = field(default_factory=dict)
+    bindings: Mapping[Address, str | KnownAfterApply] = field(default_factory=dict)
     unmanaged: tuple[Unmanaged, ...] = ()
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[Unreadable, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     """What makes the plan impossible here: a profile that this GPU does not have, a name that is taken."""
     rests_on: Mapping[Address, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Unknown, Unmanaged
+from gpuplan.types.change import Change, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.resource import Desired
 
@@ -25,7 +25,7 @@ class NodeChanges:
     order: tuple[str, ...] = ()
     """Step ids in the order in which they run."""
     unmanaged: tuple[Unmanaged, ...] = ()
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[Unreadable, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     rests_on: Mapping[Address, str] = field(default_factory=dict)
     desired: tuple[Desired, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Unknown, Unmanaged
+from gpuplan.types.change import Change, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
 
 
@@ -31,7 +31,7 @@ class NodeFindings:
     """Resources whose plan file changed since the last apply, or a secret that it refers to."""
     rotated: tuple[Change, ...] = ()
     """Of the pending ones, those that differ in nothing but secrets which were rotated."""
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[Unreadable, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     suppressed: int = 0
     """How many findings an ignore rule of the plan file held back."""

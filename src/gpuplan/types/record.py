@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuplan.types.address import Address
 from gpuplan.types.value import JsonObject
@@ -14,7 +15,8 @@ class Recorded:
     """One resource as it was last applied."""
 
     digest: str
-    spec: JsonObject
+    spec: Any
+    """The kind's own dataclass, as in `Desired`."""
     needs: tuple[Address, ...] = ()
 
 

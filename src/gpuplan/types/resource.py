@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Location
 from gpuplan.types.record import Record
-from gpuplan.types.value import JsonObject, Later, Secret, digest
+from gpuplan.types.value import JsonObject, KnownAfterApply, Secret, digest, to_json
 
 
 @dataclass(frozen=True)
 class Desired:
     """One resource that the plan file implies on one node.
 
-    `spec` is the room's own dataclass in JSON form, so that it can be digested, recorded on the node and saved
-    in a change set. It holds no secret, only references: ``{"secret": "env:NGC_API_KEY"}``.
+    `spec` is the kind's own frozen dataclass (`Kind.spec_type`). It holds references to secrets, never their text:
+    the node's record and a saved change set keep its JSON.
     """
 
     address: Address
-    spec: JsonObject
+    spec: Any
     needs: tuple[Address, ...] = ()
     """Resources or parts of other resources that must be there first."""
     where: Location | None = None
@@ -32,7 +33,7 @@ class Desired:
     @property
     def digest(self) -> str:
         """Digest of what is wanted, as the node's record keeps it."""
-        return digest({"spec": self.spec, "needs": [str(need) for need in self.needs]})
+        return digest({"spec": to_json(self.spec), "needs": [str(need) for need in self.needs]})
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class DiffContext:
     """The name of the plan file: the owner written on everything it makes."""
     record: Record
     """What the node remembers of the last apply of this plan file."""
-    bindings: Mapping[Address, str | Later] = field(default_factory=dict)
+    bindings: Mapping[Address, str | KnownAfterApply] = field(default_factory=dict)
     """What earlier rooms resolved: the UUID of a GPU or of a slice, by address."""
     disturbed: Mapping[Address, str] = field(default_factory=dict)
     """Resources and parts whose identity or presence changes in this change set → because of what."""

@@ -6,8 +6,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
 from typing import TypeAlias
+
+from gpuplan.types.address import Address
 
 Json: TypeAlias = "str | int | float | bool | None | Sequence[Json] | Mapping[str, Json]"
 JsonObject: TypeAlias = Mapping[str, Json]
@@ -17,7 +21,7 @@ PRIVATE = "(sensitive)"
 
 
 @dataclass(frozen=True)
-class Later:
+class KnownAfterApply:
     """A value that exists only after another step, such as the UUID of a slice yet to be created."""
 
     what: str
@@ -46,6 +50,32 @@ class Secret:
         return f"Secret({self.reference})"
 
     __str__ = __repr__
+
+
+def to_json(value: object) -> Json:
+    """The JSON of a typed value: a dataclass becomes an object, an enum its value, an address (or path) its text.
+
+    Raises:
+        TypeError: the value is, or contains, a `Secret` or another type without a JSON form.
+    """
+    match value:
+        case Enum():
+            result = to_json(value.value)
+        case None | str() | int() | float():
+            result = value
+        case Address() | PurePath():
+            result = str(value)
+        case Mapping():
+            result = {str(key): to_json(item) for key, item in value.items()}
+        case set() | frozenset():
+            result = sorted((to_json(item) for item in value), key=canonical)
+        case list() | tuple():
+            result = [to_json(item) for item in value]
+        case _ if is_dataclass(value):
+            result = {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON form")
+    return result
 
 
 def canonical(value: Json) -> str:

@@ -11,14 +11,14 @@ from gpuplan.core.plan.order import in_order
 from gpuplan.resources.container.create_body import Owner, create_body
 from gpuplan.resources.container.kind import CONTAINER
 from gpuplan.resources.container.spec import ContainerSpec, to_json
-from gpuplan.resources.kind import Memory
+from gpuplan.resources.kind import Facts
 from gpuplan.resources.snapshot.raw import mapping, mappings
 from gpuplan.transport.session import Question, Session
 from gpuplan.types.address import Address
 from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import JsonObject, Later, Secret, as_object
+from gpuplan.types.value import JsonObject, KnownAfterApply, Secret, as_object
 
 PLAN = "bench"
 KEY = "${env:KEY}"
@@ -39,7 +39,7 @@ class Bench:
         self.resources: dict[Address, Recorded] = {}
         self.remembered: dict[Address, JsonObject] = {}
 
-    def note(self, facts: Memory) -> None:
+    def note(self, facts: Facts) -> None:
         """What a door has remembered before its act."""
         self._remember([*facts])
 
@@ -58,7 +58,7 @@ class Bench:
         needs += [Address(self.node, "repository", name)] if spec.triton else []
         return Desired(Address(self.node, "container", name), to_json(spec), tuple(needs))
 
-    def compare(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Comparison:
+    def compare(self, *desired: Desired, bindings: Mapping[str, str | KnownAfterApply] | None = None) -> Comparison:
         bound = self.gpus if bindings is None else bindings
         return CONTAINER.compare(
             desired,
@@ -72,7 +72,7 @@ class Bench:
             ),
         )
 
-    def apply(self, *desired: Desired, bindings: Mapping[str, str | Later] | None = None) -> Sequence[str]:
+    def apply(self, *desired: Desired, bindings: Mapping[str, str | KnownAfterApply] | None = None) -> Sequence[str]:
         """Compare and run every step in the flow's order; the titles of those that ran."""
         changes = self.compare(*desired, bindings=bindings).changes
         steps = {step.id: step for change in changes for step in change.steps}

@@ -18,7 +18,7 @@ from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import PRIVATE, Later, Secret
+from gpuplan.types.value import PRIVATE, KnownAfterApply, Secret
 from tests.resources.container.node import checked, snapshot
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -64,7 +64,7 @@ def wishes(
         name: {"nodes": "all", **({} if "archive" in stated else {"image": "lab/pause:1"}), **stated}
         for name, stated in containers.items()
     }
-    desired, faults = CONTAINER.spec(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
+    desired, faults = CONTAINER.desired(PlanFile(version=1, name="prod", gpus=gpus, containers=filled), Host("n"))
     return tuple(desired), tuple(faults)
 
 
@@ -138,7 +138,7 @@ def _field(field: FieldChange) -> Any:
     if field.sensitive:
         assert (field.before, field.after) == (None, None)
         return PRIVATE
-    return [field.before, str(field.after) if isinstance(field.after, Later) else field.after]
+    return [field.before, str(field.after) if isinstance(field.after, KnownAfterApply) else field.after]
 
 
 def _gpu(name: str) -> Address:
@@ -151,5 +151,5 @@ def _disturbed(name: str) -> Address:
     return Address("n", kind, rest) if kind == "repository" else _gpu(name)
 
 
-def _bound(name: str, uuid: str) -> str | Later:
-    return Later(f"UUID of slice {name}") if uuid == "later" else uuid
+def _bound(name: str, uuid: str) -> str | KnownAfterApply:
+    return KnownAfterApply(f"UUID of slice {name}") if uuid == "later" else uuid

@@ -114,7 +114,9 @@ def spec_of(section: Mapping[str, Any], image: str) -> ContainerSpec:
     """What the plan file makes of a section."""
     whole = {"nodes": "all", "image": image, "command": "sleep 500", "stop_timeout": 1, **section}
     gpus = {f"g{index}": {"nodes": "all", "select": {"index": index}} for index in (0, 1)}
-    desired, faults = CONTAINER.spec(PlanFile(version=1, name="bench", gpus=gpus, containers={"law": whole}), Host("n"))
+    desired, faults = CONTAINER.desired(
+        PlanFile(version=1, name="bench", gpus=gpus, containers={"law": whole}), Host("n")
+    )
     assert [each for each in faults if each.severity is Severity.ERROR] == []
     return from_json(desired[0].spec)
 

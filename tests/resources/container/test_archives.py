@@ -61,7 +61,7 @@ def saved(*tags: str, index: Sequence[Any] | None = None, **more: object) -> dic
 def wish(folder: Path, **stated: object) -> tuple[Sequence[Desired], Sequence[Diagnostic]]:
     plan = PlanFile(version=1, name="prod", containers={"web": {"nodes": "all", "archive": "app.tar", **stated}})
     plan._path = str(folder / "plan.yaml")
-    return CONTAINER.spec(plan, Host("n"))
+    return CONTAINER.desired(plan, Host("n"))
 
 
 def compared(desired: Sequence[Desired], running: str, info: Mapping[str, object]) -> Comparison:

@@ -46,7 +46,7 @@ def want(tmp_path: Path) -> Want:
             "models": {name: {"source": name, "containers": ["triton"]} for name in configs},
         }
         (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
-        desired, faults = CONTAINER.spec(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
+        desired, faults = CONTAINER.desired(load_plan(str(tmp_path / "plan.yaml"), environ={}), Host("n"))
         assert list(faults) == []
         return desired[0]
 

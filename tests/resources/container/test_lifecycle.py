@@ -16,7 +16,7 @@ from gpuplan.types.change import Action
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 from tests.resources.container.bench import Bench
 
 STAYS = ("sleep", "500")
@@ -223,14 +223,14 @@ def test_a_device_is_looked_up_when_the_container_is_made(bench: Bench) -> None:
     bench.remembered = {bench.want("x", spec(bench, gpus=("g1",))).needs[0]: {"uuid": uuid}}
     bench._remember([])
     web = bench.want("web", spec(bench, gpus=("g1",)))
-    bench.apply(web, bindings={"g1": Later("UUID of g1")})
+    bench.apply(web, bindings={"g1": KnownAfterApply("UUID of g1")})
     assert bench.compare(web).changes == ()
 
 
 def test_a_device_that_is_gone_is_told_before_anything_is_stopped(bench: Bench) -> None:
     bench.apply(bench.want("web", spec(bench)))
     gone = bench.want("web", spec(bench, gpus=("g9",)))
-    replace = bench.compare(gone, bindings={"g9": Later("UUID of g9")}).changes[0].steps[-1]
+    replace = bench.compare(gone, bindings={"g9": KnownAfterApply("UUID of g9")}).changes[0].steps[-1]
     with pytest.raises(Problem) as raised:
         CONTAINER.apply(replace, bench.apply_context)
     assert "g9 does not exist" in raised.value.diagnostics[0].detail

@@ -10,7 +10,7 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, Step, Verb
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import JsonObject, Later
+from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.container.case import PAUSE, wishes
 from tests.resources.container.node import snapshot
 
@@ -38,7 +38,9 @@ def order(gpus: list[str], wanted: bool = True, bound: bool = True) -> tuple[str
         "n",
         "prod",
         Record("prod") if bound else Record("prod", remembered={SLICE: slice_fact}),
-        bindings={GPU: "GPU-a", SLICE: Later("UUID of cls-a"), Address("n", "gpu", "a100-1"): "GPU-b"} if bound else {},
+        bindings={GPU: "GPU-a", SLICE: KnownAfterApply("UUID of cls-a"), Address("n", "gpu", "a100-1"): "GPU-b"}
+        if bound
+        else {},
         disturbed={SLICE: "slice cls-a is created"},
     )
     changes = CONTAINER.compare(desired, snapshot([LIVE], [PAUSE]), context).changes

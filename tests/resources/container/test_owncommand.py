@@ -46,13 +46,13 @@ def test_which_commands_can_be_managed(words: tuple[str, ...], managed: bool) ->
 
 def test_nothing_is_rendered_and_nothing_brought() -> None:
     found = plan(command=EXPLICIT, volumes=["/srv/models:/models"])
-    (desired,), faults = CONTAINER.spec(found, Host("n"))
+    (desired,), faults = CONTAINER.desired(found, Host("n"))
     assert (list(faults), desired.needs) == ([], ())
     body = create_body(from_json(desired.spec), Owner("own", "tr", "d"), [], {}, "/nowhere")
     assert body["Cmd"] == list(EXPLICIT)
     assert body["HostConfig"]["Binds"] == ["/srv/models:/models"]
     assert body["Labels"]["gpuplan.triton"] == "8000"
-    assert list(REPOSITORIES.spec(found, Host("n"))[0]) == []
+    assert list(REPOSITORIES.desired(found, Host("n"))[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_nothing_is_rendered_and_nothing_brought() -> None:
     ],
 )
 def test_what_has_no_effect_is_refused(stated: dict[str, Any], summary: str) -> None:
-    _, faults = CONTAINER.spec(plan(**stated), Host("n"))
+    _, faults = CONTAINER.desired(plan(**stated), Host("n"))
     assert [each.summary for each in faults] == [summary]

@@ -13,7 +13,7 @@ from gpuplan.resources.container.read import read
 from gpuplan.types.address import Address
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Later, Secret
+from gpuplan.types.value import KnownAfterApply, Secret
 from tests.resources.container.case import BOUND, PAUSE, wishes
 from tests.resources.container.node import snapshot
 
@@ -37,7 +37,7 @@ def test_neither_value_is_told(status: str, mine: str, theirs: str) -> None:
     )
     for wanted in (desired, ()):
         comparison = CONTAINER.compare(wanted, look, context)
-        steps = [dict(step.arguments) for change in comparison.changes for step in change.steps]
+        steps = [dict(step.payload) for change in comparison.changes for step in change.steps]
         told = repr(comparison) + str(comparison) + json.dumps(steps)
         assert comparison.changes
         assert mine not in told
@@ -64,7 +64,7 @@ def test_a_secret_that_is_not_at_hand_is_not_compared() -> None:
     desired, _ = wishes({"web": {"env": {"TOKEN": REFERENCE}}})
     env = {"NVIDIA_VISIBLE_DEVICES": "void", "TOKEN": "whatever"}
     look = snapshot([{"name": "web", "plan": "prod", "env": env}], [PAUSE])
-    context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "x"): Later("x")})
+    context = DiffContext("n", "prod", Record("prod"), bindings={Address("n", "gpu", "x"): KnownAfterApply("x")})
     assert CONTAINER.compare(desired, look, context).changes == ()
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
 from gpuplan.nvidia.boards import Board, find_board
-from gpuplan.resources.kind import Memory
+from gpuplan.resources.kind import Facts
 from gpuplan.types.address import Address
 from gpuplan.types.content import Arrived, Content
 from gpuplan.types.diagnostic import Refused
@@ -254,7 +254,7 @@ class Node:
     def _refuse(self, operation: str, code: str, text: str) -> None:
         raise Refused(self.node, operation, code, text)
 
-    def remember(self, facts: Memory) -> None:
+    def remember(self, facts: Facts) -> None:
         """Keep it for the test, in order with what was done."""
         self.noted.extend(facts)
 

@@ -22,7 +22,7 @@ from gpuplan.types.change import Change, Comparison
 from gpuplan.types.inventory import Host
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import JsonObject, Later
+from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.gpu.fakenode import Node, checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -132,7 +132,8 @@ def as_expected(comparison: Comparison) -> Mapping[str, Any]:
     return {
         "changes": {change.address.name: _change(change) for change in comparison.changes},
         "bindings": {
-            each.name: "later" if isinstance(bound, Later) else bound for each, bound in comparison.bindings.items()
+            each.name: "later" if isinstance(bound, KnownAfterApply) else bound
+            for each, bound in comparison.bindings.items()
         },
         "unmanaged": [
             {

@@ -15,7 +15,7 @@ from gpuplan.resources.gpu.steps import DestroyComputeInstance, DestroySlice, de
 from gpuplan.resources.typed import encode
 from gpuplan.types.record import Record
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 from tests.resources.gpu.fakenode import Node
 from tests.resources.gpu.support import changes, desired_gpus, run
 
@@ -109,7 +109,7 @@ def test_nothing_busy_is_destroyed_without_a_guard(
     ]
     found = compared(node, after, record)
     steps = [step for change in found.changes for step in change.steps]
-    payloads = [decode_payload(step.arguments) for step in steps]
+    payloads = [decode_payload(step.payload) for step in steps]
     going = {payload.instance_id for payload in payloads if isinstance(payload, DestroySlice)}
     guarded = [each for each in found.unmanaged if each.guard == "busy-slice"]
     assert len([each for each in guarded if "compute instance" not in each.what]) == len(going & set(busy))
@@ -140,7 +140,7 @@ def test_a_failed_probe_never_yields_a_change(
         in_sync = not failing_hides_slices(failing) and not changes_if_read(node, mig, record, failing)
         found = compared(node, mig, record)
         assert found.changes == ()
-        assert not [each for each, bound in found.bindings.items() if isinstance(bound, Later)]
+        assert not [each for each, bound in found.bindings.items() if isinstance(bound, KnownAfterApply)]
         assert found.unknown or found.diagnostics or in_sync
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.resources.gpu import GPU
-from gpuplan.resources.kind import Memory
+from gpuplan.resources.kind import Facts
 from gpuplan.simulator.session import SimulatedSession
 from gpuplan.transport.session import Question
 from gpuplan.types.change import Comparison
@@ -28,7 +28,7 @@ class SimulatedContext(SimulatedSession):
     def look(self, *probes: str) -> Snapshot:
         return self.ask(Question("prod", probes))
 
-    def remember(self, facts: Memory) -> None:
+    def remember(self, facts: Facts) -> None:
         assert facts
 
     def say(self, text: str) -> None:

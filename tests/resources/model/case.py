@@ -19,7 +19,7 @@ from gpuplan.types.change import Comparison
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
-from gpuplan.types.value import JsonObject, Later
+from gpuplan.types.value import JsonObject, KnownAfterApply
 from tests.resources.told import checked
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -38,7 +38,7 @@ class Case:
     record: Record
     disturbed: Mapping[Address, str]
     expect: Mapping[str, Any]
-    bindings: Mapping[Address, str | Later]
+    bindings: Mapping[Address, str | KnownAfterApply]
 
     def compare(self) -> Comparison:
         """The comparison of the kind."""
@@ -91,11 +91,11 @@ def snapshot(
     return Snapshot("n", answers | {name: Probe(error=ProbeError(*error)) for name, error in errors.items()})
 
 
-def bindings(gpu: Mapping[str, Any]) -> Mapping[Address, str | Later]:
+def bindings(gpu: Mapping[str, Any]) -> Mapping[Address, str | KnownAfterApply]:
     """The bindings of the gpu kind: the GPU, its slices, and slices that will be created."""
     home = Address("n", "gpu", "a100")
-    slices: dict[Address, str | Later] = {home.part(name): f"MIG-{name}" for name in gpu.get("slices", {})}
-    later = {home.part(name): Later(f"slice {name}") for name in gpu.get("later", ())}
+    slices: dict[Address, str | KnownAfterApply] = {home.part(name): f"MIG-{name}" for name in gpu.get("slices", {})}
+    later = {home.part(name): KnownAfterApply(f"slice {name}") for name in gpu.get("later", ())}
     return {home: UUID, **slices, **later} if gpu else {}
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from gpuplan.core.apply.context import NodeContext
 from gpuplan.core.apply.journal import Journal
-from gpuplan.core.apply.record_keeper import Ledger
+from gpuplan.core.apply.record_keeper import RecordKeeper
 from gpuplan.core.apply.steps import Runner
 from gpuplan.core.plan.order import in_order
 from gpuplan.planfile.load import load_plan
@@ -128,7 +128,7 @@ class TritonNode:
         read = load_plan(str(self.base / "plan.yaml"), environ={})
         desired: list[Desired] = []
         for kind in KINDS.values():
-            resources, issues = kind.spec(read, Host(self.session.node))
+            resources, issues = kind.desired(read, Host(self.session.node))
             assert list(issues) == []
             desired.extend(resources)
         return tuple(desired)
@@ -166,7 +166,10 @@ class TritonNode:
         """Compare, and run the steps as an apply does, loads in parallel; the outcomes by model."""
         changes = self.compare(desired)
         node = NodeChanges(self.session.node, changes, in_order(changes), desired=tuple(desired))
-        journal, ledger = Journal(self.session, PLAN, "r1"), Ledger(self.session, self.record, "r1", "tester@here")
+        journal, ledger = (
+            Journal(self.session, PLAN, "r1"),
+            RecordKeeper(self.session, self.record, "r1", "tester@here"),
+        )
         apply_context = partial(NodeContext, self.session, PLAN, self.base, {}, keeper=ledger)
         runner = Runner(node, apply_context, journal, ledger, silent, threading.Event(), lambda text: text)
         outcomes = runner.run()

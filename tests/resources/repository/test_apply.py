@@ -171,10 +171,10 @@ def blocks(desired: Sequence[Desired]) -> int:
 def test_the_preflight_sums_up_all_models(context: FailingContext, tmp_path: Path) -> None:
     desired = plan(tmp_path)
     context.free = blocks(desired)
-    REPOSITORY.foresee(steps(context, desired), context)
+    REPOSITORY.preflight(steps(context, desired), context)
     context.free -= 1
     with pytest.raises(Problem) as caught:
-        REPOSITORY.foresee(steps(context, desired), context)
+        REPOSITORY.preflight(steps(context, desired), context)
     assert (
         f"{blocks(desired):,} bytes are to be copied to /var/lib/gpuplan, but only {context.free:,} bytes are free"
         in str(caught.value)
@@ -185,12 +185,12 @@ def test_the_preflight_sums_up_all_models(context: FailingContext, tmp_path: Pat
 def test_the_preflight_counts_inodes(context: FailingContext, tmp_path: Path) -> None:
     desired = plan(tmp_path, a=MODELS["a"])
     context.inodes = 7
-    REPOSITORY.foresee(
+    REPOSITORY.preflight(
         steps(context, desired), context
     )  # three contents, the directory and one in it, and two names beside it
     context.inodes = 6
     with pytest.raises(Problem, match=r"7 files and directories .* only 6 inodes are free"):
-        REPOSITORY.foresee(steps(context, desired), context)
+        REPOSITORY.preflight(steps(context, desired), context)
 
 
 def test_removed_models_free_no_space_for_the_new_ones(context: FailingContext, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_removed_models_free_no_space_for_the_new_ones(context: FailingContext, 
     assert [step.name for step in steps(context, exchanged)] == ["switch-o", "remove-a"]
     context.free = 4096
     with pytest.raises(Problem, match="Not enough disk space") as caught:
-        REPOSITORY.foresee(steps(context, exchanged), context)
+        REPOSITORY.preflight(steps(context, exchanged), context)
     assert "apply their removal alone first" in caught.value.diagnostics[0].fix
 
 
@@ -210,7 +210,7 @@ def test_an_apply_that_cannot_be_finished_changes_nothing(context: FailingContex
     before = context.look("repository").probe("repository").value
     context.free = 100
     with pytest.raises(Problem):
-        REPOSITORY.foresee(steps(context, plan(tmp_path)), context)
+        REPOSITORY.preflight(steps(context, plan(tmp_path)), context)
     assert context.look("repository").probe("repository").value == before
 
 

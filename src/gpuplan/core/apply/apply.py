@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
-from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.internal_error import internal_error
 from gpuplan.core.apply.journal import Journal, now
-from gpuplan.core.apply.record_keeper import Ledger
+from gpuplan.core.apply.record_keeper import RecordKeeper
 from gpuplan.core.apply.records import read_record
 from gpuplan.core.apply.steps import Runner
 from gpuplan.core.exitcode import faults
@@ -74,7 +74,7 @@ def apply_node(host: Host, node: NodeChanges, run: Run) -> NodeOutcome:
     except Problem as problem:
         return NodeOutcome(host.name, diagnostics=problem.diagnostics, exit_code=problem.exit_code)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what was done on the others
-        told = unforeseen(host.name, fault, f"Applying to {host.name}")
+        told = internal_error(host.name, fault, f"Applying to {host.name}")
         return NodeOutcome(host.name, diagnostics=(told,), exit_code=Exit.ERROR)
 
 
@@ -99,7 +99,7 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
         return refused
     _require_room(snapshot)
     record = read_record(snapshot, run.change_set.plan)
-    ledger = Ledger(session, record, run.change_set.run, run.who, boot_id(snapshot))
+    ledger = RecordKeeper(session, record, run.change_set.run, run.who, boot_id(snapshot))
     whole = {change.address for change in node.changes} == {change.address for change in fresh.changes}
     if not node.changes:
         _settle(session, ledger, node, fresh, run)
@@ -132,7 +132,7 @@ def _require_room(snapshot: Snapshot) -> None:
         )
 
 
-def _settle(session: Session, ledger: Ledger, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
+def _settle(session: Session, ledger: RecordKeeper, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
     """Bring the record up to the last look; of a plan file of which nothing is left, it goes.
 
     So does what no plan file uses any more of the files that were brought.
@@ -161,18 +161,20 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
     return None
 
 
-def _do(session: Session, node: NodeChanges, run: Run, ledger: Ledger, journal: Journal) -> tuple[StepOutcome, ...]:
+def _do(
+    session: Session, node: NodeChanges, run: Run, ledger: RecordKeeper, journal: Journal
+) -> tuple[StepOutcome, ...]:
     apply_context = partial(NodeContext, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
-    _foresee(node, apply_context(lambda _: None))
+    _preflight(node, apply_context(lambda _: None))
     journal.begins(run.who, len(node.order))
     return Runner(node, apply_context, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 
-def _foresee(node: NodeChanges, apply_context: ApplyContext) -> None:
+def _preflight(node: NodeChanges, apply_context: ApplyContext) -> None:
     """Raise Problem where a room sees that its steps cannot all be done; nothing has been done then."""
     for room in KINDS:
-        steps = [step for change in node.changes for step in change.steps if step.address.kind == room.kind]
-        room.foresee(steps, apply_context)
+        steps = [step for change in node.changes for step in change.steps if step.address.kind == room.name]
+        room.preflight(steps, apply_context)
 
 
 def _conclude(

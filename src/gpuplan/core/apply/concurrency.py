@@ -14,7 +14,7 @@ one of its eight HTTP threads, of which half are left for inference (--http-thre
 Done = TypeVar("Done")
 
 
-class Crew(Generic[Done]):
+class ConcurrentSteps(Generic[Done]):
     """Work under way, by name; use it as a context, which waits for what still runs."""
 
     def __init__(self, name: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from gpuplan.core.plan.observe import look
-from gpuplan.resources.kind import Memory
+from gpuplan.resources.kind import Facts
 from gpuplan.transport.session import Session
 from gpuplan.types.address import Address
 from gpuplan.types.content import Arrived, Content
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Keeper(Protocol):
     """What keeps the node's record while steps run."""
 
-    def note(self, facts: Memory) -> None:
+    def note(self, facts: Facts) -> None:
         """Have the node remember facts at once."""
         ...
 
@@ -32,7 +32,7 @@ class Keeper(Protocol):
         """The keyed digest by which a secret of a container is known again."""
         ...
 
-    def went_back(self, part: Address) -> None:
+    def rolled_back(self, part: Address) -> None:
         """Say of a part of a resource what was recorded before this run."""
         ...
 
@@ -108,15 +108,15 @@ class NodeContext:
         """The keyed digest of a secret."""
         return self._keeper.seal(*texts) if self._keeper else ""
 
-    def remember(self, facts: Memory) -> None:
+    def remember(self, facts: Facts) -> None:
         """Have the node remember something before the act that it is about."""
         if self._keeper:
             self._keeper.note(facts)
 
-    def went_back(self, part: Address) -> None:
+    def rolled_back(self, part: Address) -> None:
         """Have the record say of a part of a resource what it said before this run."""
         if self._keeper:
-            self._keeper.went_back(part)
+            self._keeper.rolled_back(part)
 
     def say(self, text: str) -> None:
         """A word of progress."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuplan.types.diagnostic import Diagnostic
 
 
-def unforeseen(node: str, fault: Exception, doing: str) -> Diagnostic:
+def internal_error(node: str, fault: Exception, doing: str) -> Diagnostic:
     """What is said of an exception that no part of gpuplan expected."""
     frames = traceback.extract_tb(fault.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -6,9 +6,10 @@ import secrets as random
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpuplan.core.apply.journal import now
-from gpuplan.core.apply.records import forget, to_json
+from gpuplan.core.apply.records import forget, record_to_json
 from gpuplan.core.plan.targets import Scope
 from gpuplan.resources.kinds import KINDS
 from gpuplan.transport.session import Session
@@ -18,10 +19,10 @@ from gpuplan.types.record import Record, Recorded
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import JsonObject, keyed_digest
 
-_WENT_BACK = {room.kind: room.went_back for room in KINDS}
+_ROLLED_BACK = {room.name: room.rolled_back for room in KINDS}
 
 
-class Ledger:
+class RecordKeeper:
     """The record of one plan file on one node, as it grows; steps that run side by side may have it grow."""
 
     def __init__(self, session: Session, record: Record, run: str, who: str, boot: str = "") -> None:
@@ -57,7 +58,7 @@ class Ledger:
                 self.write()
             return keyed_digest(self.record.key, *texts)
 
-    def went_back(self, part: Address) -> None:
+    def rolled_back(self, part: Address) -> None:
         """A part of a resource, which this run made, is again as it was before."""
         with self._turn:
             self._undone.add(part)
@@ -72,12 +73,12 @@ class Ledger:
             entry = Recorded(desired.digest, desired.spec, desired.needs)
             self.record = replace(self.record, resources={**self.record.resources, desired.address: entry})
 
-    def _standing(self, desired: Desired) -> JsonObject:
+    def _standing(self, desired: Desired) -> Any:
         """The spec with the parts that went back as they were recorded before this run."""
         begun = self._begun.resources.get(desired.address)
-        spec, before = desired.spec, begun.spec if begun else {}
+        spec, before = desired.spec, begun.spec if begun else None
         for part in sorted(each for each in self._undone if desired.address.covers(each)):
-            spec = _WENT_BACK[part.kind](spec, before, part.name.removeprefix(f"{desired.address.name}/"))
+            spec = _ROLLED_BACK[part.kind](spec, before, part.name.removeprefix(f"{desired.address.name}/"))
         return spec
 
     def removed(self, address: Address) -> None:
@@ -124,5 +125,5 @@ class Ledger:
         with self._turn:
             if replace(self.record, when="", run="", who="") == replace(self._written, when="", run="", who=""):
                 return
-            self._session.agent("record.write", plan=self.record.plan, record=to_json(self.record))
+            self._session.agent("record.write", plan=self.record.plan, record=record_to_json(self.record))
             self._written = self.record

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuplan.core.plan.decode import decode_spec
 from gpuplan.resources.snapshot.docker import containers
 from gpuplan.types.address import Address, parse_address
 from gpuplan.types.diagnostic import Diagnostic, Problem, Severity
 from gpuplan.types.record import Record, Recorded
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import Json, JsonObject, as_list, as_object
+from gpuplan.types.value import Json, JsonObject, as_list, as_object, to_json
 
 FORMAT = 1
 
@@ -54,7 +55,7 @@ def lost_record(snapshot: Snapshot, record: Record) -> Diagnostic | None:
     )
 
 
-def to_json(record: Record) -> JsonObject:
+def record_to_json(record: Record) -> JsonObject:
     """The JSON form that `record.write` keeps on the node (docs/agent.md)."""
     return {
         "format": FORMAT,
@@ -67,7 +68,7 @@ def to_json(record: Record) -> JsonObject:
         "resources": {
             str(address): {
                 "digest": recorded.digest,
-                "spec": recorded.spec,
+                "spec": to_json(recorded.spec),
                 "needs": [str(need) for need in recorded.needs],
             }
             for address, recorded in record.resources.items()
@@ -88,7 +89,7 @@ def _from_json(value: Mapping[str, Json]) -> Record:
         resources={
             parse_address(name): Recorded(
                 digest=str(as_object(entry)["digest"]),
-                spec=as_object(as_object(entry)["spec"]),
+                spec=decode_spec(parse_address(name), as_object(entry)["spec"]),
                 needs=tuple(parse_address(str(need)) for need in as_list(as_object(entry)["needs"])),
             )
             for name, entry in as_object(value["resources"]).items()

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuplan.core.apply.concurrency import Crew
-from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.concurrency import ConcurrentSteps
+from gpuplan.core.apply.internal_error import internal_error
 from gpuplan.core.apply.journal import Journal
-from gpuplan.core.apply.record_keeper import Ledger
+from gpuplan.core.apply.record_keeper import RecordKeeper
 from gpuplan.core.plan.order import rests_on, waits_for
 from gpuplan.resources.kind import ApplyContext
 from gpuplan.resources.kinds import KINDS
@@ -21,7 +21,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.event import Amount, Listener, StepEnded, StepProgress, StepStarted
 from gpuplan.types.outcome import Status, StepOutcome
 
-_APPLY = {kind: room.apply for room in KINDS for kind in (room.kind, *room.also)}
+_APPLY = {kind: room.apply for room in KINDS for kind in (room.name, *room.companion_kinds)}
 
 
 class Runner:
@@ -36,7 +36,7 @@ class Runner:
         node: NodeChanges,
         context: Callable[[Callable[[str], None], Callable[[str, Amount], None]], ApplyContext],
         journal: Journal,
-        ledger: Ledger,
+        ledger: RecordKeeper,
         listen: Listener,
         stop: threading.Event,
         redact: Redactor,
@@ -60,7 +60,7 @@ class Runner:
     def run(self) -> tuple[StepOutcome, ...]:
         """Every step's outcome, in the order of the change set."""
         begun: set[str] = set()
-        with Crew[StepOutcome](f"{self._node.node}-step") as crew:
+        with ConcurrentSteps[StepOutcome](f"{self._node.node}-step") as crew:
             while len(self._outcomes) < len(self._node.order):
                 for name in [each for each in self._node.order if each not in begun]:
                     begun |= self._begin(self._steps[name], crew)
@@ -68,14 +68,14 @@ class Runner:
                     self._end(self._steps[name], self._kept(self._steps[name], outcome))
         return tuple(self._outcomes[name] for name in self._node.order)
 
-    def _begin(self, step: Step, crew: Crew[StepOutcome]) -> set[str]:
+    def _begin(self, step: Step, crew: ConcurrentSteps[StepOutcome]) -> set[str]:
         """Skip the step, do it, or have the crew do it; nothing where it must wait. What has been begun."""
-        if any(name not in self._outcomes for name in (*self._before[step.id], *self._lane_before(step))):
+        if any(name not in self._outcomes for name in (*self._before[step.id], *self._earlier_in_sequence(step))):
             return set()
         if why := self._reason_to_skip(step):
             self._end(step, _skipped(step, why))
-        elif crew.takes(step.crew, step.abreast):
-            crew.begin(step.crew, step.id, lambda: self._one(step), step.abreast)
+        elif crew.takes(step.concurrency_group, step.max_parallel):
+            crew.begin(step.concurrency_group, step.id, lambda: self._one(step), step.max_parallel)
         elif crew.idle:
             self._end(step, self._kept(step, self._one(step)))
         else:
@@ -86,9 +86,9 @@ class Runner:
         self._outcomes[step.id] = outcome
         self._listen(StepEnded(self._node.node, outcome))
 
-    def _lane_before(self, step: Step) -> list[str]:
+    def _earlier_in_sequence(self, step: Step) -> list[str]:
         """The earlier steps of the same resource, or of the same one of the several that it stands for."""
-        lane = [each.id for each in self._changes[step.id].steps if each.lane == step.lane]
+        lane = [each.id for each in self._changes[step.id].steps if each.sequence == step.sequence]
         return [name for name in lane if self._numbers[name] < self._numbers[step.id]]
 
     def _reason_to_skip(self, step: Step) -> str:
@@ -98,7 +98,7 @@ class Runner:
             return "interrupted"
         if blocked := [name for name in self._rests_on[step.id] if not self._done(name)]:
             return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
-        if not all(self._done(name) for name in self._lane_before(step)):
+        if not all(self._done(name) for name in self._earlier_in_sequence(step)):
             return "an earlier step of the same resource was not done"
         unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
         return f"{unread} could not be read" if unread else ""
@@ -119,7 +119,7 @@ class Runner:
             name = left.pop()
             if name not in found:
                 found.add(name)
-                left += [*self._before[name], *self._lane_before(self._steps[name])]
+                left += [*self._before[name], *self._earlier_in_sequence(self._steps[name])]
         return frozenset(found)
 
     def _done(self, name: str) -> bool:
@@ -159,7 +159,7 @@ class Runner:
         except Problem as problem:
             return problem.diagnostics
         except Exception as fault:  # noqa: BLE001 - one step's fault must not hide what the others did
-            return (unforeseen(str(step.address), fault, f"“{step.title}”"),)
+            return (internal_error(str(step.address), fault, f"“{step.title}”"),)
         return ()
 
     def _kept(self, step: Step, outcome: StepOutcome) -> StepOutcome:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.internal_error import internal_error
 from gpuplan.core.apply.records import lost_record, read_record
 from gpuplan.core.plan.order import in_order
 from gpuplan.resources.kinds import KINDS
 from gpuplan.types.address import Address
-from gpuplan.types.change import Change, Comparison, Origin, Unknown
+from gpuplan.types.change import Change, Comparison, Origin, Unreadable
 from gpuplan.types.changeset import NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
-from gpuplan.types.value import Later, Secret, digest
+from gpuplan.types.value import KnownAfterApply, Secret, digest
 
 
 def compare(
@@ -38,16 +38,16 @@ def compare(
     try:
         return _rooms(desired, snapshot, DiffContext(snapshot.node, plan, record, secrets=secrets, replace=anew))
     except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
-        return unread(snapshot.node, [unforeseen(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
+        return unread(snapshot.node, [internal_error(snapshot.node, fault, f"Comparing {snapshot.node}")], desired)
 
 
 def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: DiffContext) -> NodeChanges:
-    bindings: dict[Address, str | Later] = {}
+    bindings: dict[Address, str | KnownAfterApply] = {}
     disturbed: dict[Address, str] = {}
     comparisons: list[Comparison] = []
     for room in KINDS:
         context = replace(begin, bindings=dict(bindings), disturbed=dict(disturbed))
-        wanted = [each for each in desired if each.address.kind == room.kind]
+        wanted = [each for each in desired if each.address.kind == room.name]
         comparison = room.compare(wanted, snapshot, context)
         bindings.update(comparison.bindings)
         for change in comparison.changes:
@@ -61,7 +61,7 @@ def unread(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]
     nowhere = Address(node, "node", "connection")
     return NodeChanges(
         node,
-        unknown=tuple(Unknown(nowhere, replace(problem, address=node)) for problem in problems),
+        unknown=tuple(Unreadable(nowhere, replace(problem, address=node)) for problem in problems),
         desired=tuple(desired),
         resources=len(desired),
     )
@@ -96,7 +96,7 @@ def _gather(
     )
 
 
-def _explained(unknown: Sequence[Unknown], desired: Sequence[Desired], record: Record) -> tuple[Unknown, ...]:
+def _explained(unknown: Sequence[Unreadable], desired: Sequence[Desired], record: Record) -> tuple[Unreadable, ...]:
     """Each unknown thing, with the one that it needs and that is unknown, too: only the first has to be looked at."""
     needs = {address: recorded.needs for address, recorded in record.resources.items()}
     needs |= {each.address: each.needs for each in desired}

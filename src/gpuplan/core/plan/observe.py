@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gpuplan.core.apply.internal_error import unforeseen
+from gpuplan.core.apply.internal_error import internal_error
 from gpuplan.transport.connect import connect
 from gpuplan.transport.registry import ask_registries
 from gpuplan.transport.session import Question, Session
@@ -55,7 +55,7 @@ def ask(host: Host, question: Question, listen: Listener) -> Answer:
         listen(Asked(host.name, time.monotonic() - started, problem.diagnostics[0].summary))
         return Answer(host, None, problem.diagnostics)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others say
-        told = unforeseen(host.name, fault, f"Asking {host.name}")
+        told = internal_error(host.name, fault, f"Asking {host.name}")
         listen(Asked(host.name, time.monotonic() - started, told.summary))
         return Answer(host, None, (told,))
     listen(Asked(host.name, time.monotonic() - started))

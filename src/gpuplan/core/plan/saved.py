@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from gpuplan.core.plan.decode import decode_payload, decode_spec
 from gpuplan.types.address import Address, parse_address
-from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unknown, Unmanaged, Verb
+from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Unmanaged, Unreadable, Verb
 from gpuplan.types.changeset import FORMAT, KIND, ChangeSet, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.resource import Desired
-from gpuplan.types.value import Json, JsonObject, Later, as_list, as_object
+from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_list, as_object
 
 Made = TypeVar("Made")
 
@@ -69,7 +70,7 @@ def _node(value: JsonObject) -> NodeChanges:
         ),
         unknown=_each(
             value["unknown"],
-            lambda each: Unknown(
+            lambda each: Unreadable(
                 parse_address(str(each["address"])), _diagnostic(as_object(each["diagnostic"])), _maybe(each["cause"])
             ),
         ),
@@ -77,11 +78,14 @@ def _node(value: JsonObject) -> NodeChanges:
         rests_on={parse_address(name): str(moved) for name, moved in as_object(value["rests_on"]).items()},
         desired=_each(
             value["desired"],
-            lambda each: Desired(
-                parse_address(str(each["address"])), as_object(each["spec"]), _addresses(each["needs"])
-            ),
+            _desired,
         ),
     )
+
+
+def _desired(value: JsonObject) -> Desired:
+    address = parse_address(str(value["address"]))
+    return Desired(address, decode_spec(address, value["spec"]), _addresses(value["needs"]))
 
 
 def _change(value: JsonObject) -> Change:
@@ -101,7 +105,7 @@ def _change(value: JsonObject) -> Change:
 
 def _field(value: JsonObject) -> FieldChange:
     later = value["after_known_later"]
-    after = Later(str(later)) if later is not None else value["after"]
+    after = KnownAfterApply(str(later)) if later is not None else value["after"]
     return FieldChange(str(value["path"]), value["before"], after, value["sensitive"] is True)
 
 
@@ -111,10 +115,10 @@ def _step(address: Address, value: JsonObject) -> Step:
         address=address,
         verb=Verb(value["verb"]),
         title=str(value["title"]),
-        arguments=as_object(value["arguments"]),
-        lane=str(value.get("lane", "")),
-        crew=str(value.get("crew", "")),
-        abreast=int(str(value["abreast"])),
+        payload=decode_payload(address, value["payload"]),
+        sequence=str(value["sequence"]),
+        concurrency_group=str(value["concurrency_group"]),
+        max_parallel=int(str(value["max_parallel"])),
         makes=_addresses(value["makes"]),
         uses=_addresses(value["uses"]),
         releases=_addresses(value["releases"]),

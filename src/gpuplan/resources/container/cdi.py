@@ -18,7 +18,7 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Step, Verb
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json, Later, digest
+from gpuplan.types.value import Json, KnownAfterApply, digest
 
 CDI_KIND = "cdi"
 """Kind of the specifications' address. Like images they are not in the plan file, so neither recorded nor drift."""
@@ -203,7 +203,7 @@ def _device_field(difference: SpecificationDifference, changing: Sequence[Addres
     devices = difference.specification.devices
     before: Json = sorted(name for name in devices if name != "all")
     if changing:
-        return FieldChange("devices", before, Later("the devices of the node"))
+        return FieldChange("devices", before, KnownAfterApply("the devices of the node"))
     by_uuid = not devices or any(name.startswith(_UUID) for name in devices)
     after = sorted(
         name

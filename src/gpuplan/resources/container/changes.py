@@ -18,7 +18,7 @@ from gpuplan.resources.snapshot.raw import whole
 from gpuplan.types.address import Address
 from gpuplan.types.change import Action, Change, FieldChange, Origin, Step, Verb
 from gpuplan.types.resource import DiffContext
-from gpuplan.types.value import Json, JsonObject, Later
+from gpuplan.types.value import Json, JsonObject, KnownAfterApply
 
 START_FIRST = "replace-start-first"
 """Name of the step in which the new container starts while the old one serves."""
@@ -32,7 +32,7 @@ def create(desired: DesiredContainer) -> Change:
     fields = [FieldChange("image", None, spec.image)]
     if desired.resolved.unknown:
         names = ", ".join(address.name for address in desired.resolved.unknown)
-        fields.append(FieldChange("gpus", None, Later(f"UUID of {names}")))
+        fields.append(FieldChange("gpus", None, KnownAfterApply(f"UUID of {names}")))
     elif desired.resolved.devices:
         fields.append(FieldChange("gpus", None, sorted(str(uuid) for uuid in desired.resolved.devices.values())))
     fields.extend(FieldChange(path, None, show_value(path, value)) for path, value in desired_fields(spec).items())
@@ -269,7 +269,8 @@ def _remove_leftovers_step(desired: DesiredContainer, extra: Sequence[Live]) -> 
 
 def _arguments(desired: DesiredContainer) -> dict[str, Json]:
     gpus: dict[str, Json] = {
-        device.name: None if isinstance(uuid, Later) else uuid for device, uuid in desired.resolved.devices.items()
+        device.name: None if isinstance(uuid, KnownAfterApply) else uuid
+        for device, uuid in desired.resolved.devices.items()
     }
     cdi: dict[str, Json] = {"cdi": True} if desired.by_cdi else {}
     return {

@@ -27,7 +27,7 @@ from gpuplan.resources.container.spec import REPLACES, VISIBLE, ContainerSpec, f
 from gpuplan.resources.snapshot.devices import environment
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, Unknown
+from gpuplan.types.change import Action, Change, Comparison, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.record import Recorded
 from gpuplan.types.resource import Desired, DiffContext
@@ -53,7 +53,7 @@ class Decision:
     desired: DesiredContainer | None = None
     """None if its spec could not be read."""
     change: Change | None = None
-    unknown: Unknown | None = None
+    unknown: Unreadable | None = None
     warning: Diagnostic | None = None
     unmanaged: Live | None = None
     """The unmanaged container of its name."""
@@ -169,7 +169,7 @@ def engine_unreadable(desired: Sequence[Desired], error: ProbeError, context: Di
     """The engine could not be read: every container that is desired or was applied is unknown."""
     recorded = (address for address in context.record.resources if address.kind == "container")
     addresses = dict.fromkeys((*(resource.address for resource in desired), *recorded))
-    return Comparison(unknown=tuple(Unknown(address, _engine_unreadable(address, error)) for address in addresses))
+    return Comparison(unknown=tuple(Unreadable(address, _engine_unreadable(address, error)) for address in addresses))
 
 
 def _unmanaged(address: Address, current: Live | None, node: NodeDiff) -> tuple[Live | None, Live | None]:
@@ -296,8 +296,8 @@ def _auto_remove(desired: DesiredContainer, live: Live) -> Diagnostic:
     )
 
 
-def _gpus_unreadable(address: Address, names: Sequence[str]) -> Unknown:
-    return Unknown(
+def _gpus_unreadable(address: Address, names: Sequence[str]) -> Unreadable:
+    return Unreadable(
         address,
         Diagnostic(
             "Cannot read the GPUs of a container",
@@ -308,8 +308,8 @@ def _gpus_unreadable(address: Address, names: Sequence[str]) -> Unknown:
     )
 
 
-def _spec_unreadable(address: Address, error: ValueError) -> Unknown:
-    return Unknown(
+def _spec_unreadable(address: Address, error: ValueError) -> Unreadable:
+    return Unreadable(
         address,
         Diagnostic(
             _RECORD_FORMAT,

@@ -100,7 +100,7 @@ def _removed_by(change: Change, node: NodeDiff) -> Iterable[Live]:
     own = [live for live in node.observed.containers if live.plan == plan and live.role == name]
     if change.action is not Action.UPDATE:
         return own
-    ids = {container for step in change.steps for container in texts(step.arguments.get("ids"))}
+    ids = {container for step in change.steps for container in texts(step.payload.get("ids"))}
     return [live for live in own if live.id in ids]
 
 

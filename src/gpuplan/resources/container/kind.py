@@ -17,6 +17,8 @@ CONTAINER = Kind(
     read,
     diff,
     apply_step,
-    also=(IMAGE_KIND, CDI_KIND),
-    asks=lambda desired: images_to_look_up([resource for resource in desired if resource.address.kind == "container"]),
+    companion_kinds=(IMAGE_KIND, CDI_KIND),
+    registry_images=lambda desired: images_to_look_up(
+        [resource for resource in desired if resource.address.kind == "container"]
+    ),
 )

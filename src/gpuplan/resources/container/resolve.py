@@ -17,7 +17,7 @@ from gpuplan.types.address import Address
 from gpuplan.types.change import FieldChange
 from gpuplan.types.diagnostic import Diagnostic, Severity
 from gpuplan.types.resource import Desired, DiffContext
-from gpuplan.types.value import Later
+from gpuplan.types.value import KnownAfterApply
 
 _GPU_FILE = re.compile(r"^/dev/nvidia(\d+)$")
 _DEVICE_DIRECTORIES = ("/", "/dev", "/dev/char")
@@ -36,14 +36,14 @@ class NodeDiff:
 class ResolvedDevices:
     """GPUs and slices of one container with their UUIDs."""
 
-    devices: Mapping[Address, str | Later]
+    devices: Mapping[Address, str | KnownAfterApply]
     unresolved: tuple[str, ...] = ()
     """Names whose UUID is not known because the node's GPUs could not be read."""
 
     @property
     def unknown(self) -> tuple[Address, ...]:
         """Slices whose UUID is known only after apply."""
-        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, Later))
+        return tuple(address for address, uuid in self.devices.items() if isinstance(uuid, KnownAfterApply))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class DesiredContainer:
 
 def resolve_devices(names: Sequence[str], context: DiffContext) -> ResolvedDevices:
     """The UUIDs of GPUs and slices; ``h100`` or ``h100[*]`` of a `select: all` means ``h100[0]``, ``h100[1]``, …"""
-    devices: dict[Address, str | Later] = {}
+    devices: dict[Address, str | KnownAfterApply] = {}
     unresolved: list[str] = []
     for name in names:
         matches = {address: uuid for address, uuid in context.bindings.items() if _names_device(name, address)}
@@ -129,7 +129,7 @@ def compare_devices(
     if resolved.unknown:
         names = ", ".join(address.name for address in resolved.unknown)
         reason = f"slice identity changes: {names} is re-created"
-        return FieldChange("gpus", before, Later(f"UUID of {names}")), (reason,)
+        return FieldChange("gpus", before, KnownAfterApply(f"UUID of {names}")), (reason,)
     after = sorted(str(uuid) for uuid in resolved.devices.values())
     if after == before:
         return None, ()

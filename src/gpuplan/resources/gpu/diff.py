@@ -33,12 +33,12 @@ from gpuplan.resources.gpu.resolve import LogicalGpu, resolve_gpus, resolve_prof
 from gpuplan.resources.gpu.settings import setting_errors
 from gpuplan.resources.gpu.users import users_of_gpu
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, Unknown, Unmanaged
+from gpuplan.types.change import Action, Change, Comparison, Unmanaged, Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.text import join_words
-from gpuplan.types.value import Later, digest
+from gpuplan.types.value import KnownAfterApply, digest
 
 
 @dataclass
@@ -50,9 +50,9 @@ class _GpuDiff:
     names: Collection[Address] = ()
     """The addresses of all desired slices of the node."""
     changes: dict[Address, list[GpuChange]] = field(default_factory=dict)
-    bindings: dict[Address, str | Later] = field(default_factory=dict)
+    bindings: dict[Address, str | KnownAfterApply] = field(default_factory=dict)
     unmanaged: list[Unmanaged] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[Unreadable] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     rests_on: dict[Address, str] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class _GpuDiff:
         """Add a planned change; False if nothing is changed, since something that it rests on could not be read."""
         address, change = planned.logical.address, planned.change()
         if change.steps and (unreadable := [*self._unreadable(planned)]):
-            self.unknown.extend(Unknown(address, diagnostic) for diagnostic in unreadable)
+            self.unknown.extend(Unreadable(address, diagnostic) for diagnostic in unreadable)
             return False
         self.unmanaged.extend(planned.conflicts())
         self.unmanaged.extend(planned.other_plan_conflicts(self.observed.other_plans))
@@ -175,7 +175,7 @@ class _GpuDiff:
                 if device is not None:
                     self.bindings[part] = device.uuid
                 elif created:
-                    self.bindings[part] = Later(f"slice {part.name}")
+                    self.bindings[part] = KnownAfterApply(f"slice {part.name}")
 
     def _recorded_gpus(self, address: Address, spec: GpuSpec) -> Mapping[Address, str]:
         """The logical GPUs of a resource that the record has, with the UUID of each."""
@@ -184,7 +184,7 @@ class _GpuDiff:
         return {gpu: uuid for gpu in gpus if (uuid := recorded.recorded_uuid(record, gpu))}
 
     def _unknown(self, address: Address, diagnostic: Diagnostic) -> None:
-        self.unknown.append(Unknown(address, diagnostic))
+        self.unknown.append(Unreadable(address, diagnostic))
 
 
 def diff(desired: Sequence[Desired], observed: ObservedGpus, context: DiffContext) -> Comparison:

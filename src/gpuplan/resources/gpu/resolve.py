@@ -19,7 +19,7 @@ from gpuplan.resources.gpu.observed import (
 )
 from gpuplan.resources.gpu.recorded import recorded_uuid
 from gpuplan.types.address import Address
-from gpuplan.types.change import Unknown
+from gpuplan.types.change import Unreadable
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired
@@ -64,7 +64,7 @@ class Resolution:
     """The outcome of all selectors of one node."""
 
     gpus: list[LogicalGpu] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[Unreadable] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
@@ -74,7 +74,7 @@ def resolve_gpus(desired: Sequence[Desired], observed: ObservedGpus, record: Rec
     for resource in desired:
         spec = decode_spec(resource.spec)
         if observed.error is not None:
-            resolution.unknown.append(Unknown(resource.address, cannot_read(resource.address, observed.error)))
+            resolution.unknown.append(Unreadable(resource.address, cannot_read(resource.address, observed.error)))
         elif spec.select.key == "all":
             _resolve_all(resource, spec, observed, record, resolution)
         else:
@@ -120,8 +120,8 @@ def _resolve_one(
         resolution.diagnostics.append(_no_match(resource, select, observed))
 
 
-def _unreadable(resource: Desired, gpu: UnreadableGpu) -> Unknown:
-    return Unknown(resource.address, cannot_read_gpu(resource.address, gpu))
+def _unreadable(resource: Desired, gpu: UnreadableGpu) -> Unreadable:
+    return Unreadable(resource.address, cannot_read_gpu(resource.address, gpu))
 
 
 def _same_as_recorded(

@@ -163,9 +163,9 @@ class GpuSteps:
         if not steps and (self.only_recorded or self.replaced):
             steps.append(self._update_record_only())
         if steps and self.forget:
-            last = decode_payload(steps[-1].arguments)
+            last = decode_payload(steps[-1].payload)
             forgetting = replace(last, target=replace(last.target, forget=True))
-            steps[-1] = replace(steps[-1], arguments=encode_payload(forgetting))
+            steps[-1] = replace(steps[-1], payload=encode_payload(forgetting))
         return tuple(steps)
 
     @property
@@ -188,8 +188,8 @@ class GpuSteps:
             address=self.logical.resource,
             verb=verb,
             title=title,
-            arguments=encode_payload(payload),
-            lane=self.logical.name if self.logical.prefix else "",
+            payload=encode_payload(payload),
+            sequence=self.logical.name if self.logical.prefix else "",
             makes=makes,
             uses=uses,
             frees=frees,

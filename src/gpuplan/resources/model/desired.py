@@ -13,7 +13,7 @@ from gpuplan.planfile.expand import PlacedContainer, containers_on, models_on, s
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import ModelSource, RemoteModel, remote_models_on, sources_on
 from gpuplan.planfile.sources.read import models_with_smoke
-from gpuplan.resources.kind import Told
+from gpuplan.resources.kind import DesiredResources
 from gpuplan.resources.model.smoke.request import build_request
 from gpuplan.resources.model.smoke.spec import INSTALL_GRPC, SmokeSpec, has_grpc, read_limited, smoke_of
 from gpuplan.resources.model.smoke.tensors import SmokeIssue, signature_of
@@ -32,7 +32,7 @@ HTTP_THREADS = "http-thread-count"
 """The flag for the number of HTTP threads, eight by default."""
 
 
-def desired_models(plan: PlanFile, host: Host) -> Told:
+def desired_models(plan: PlanFile, host: Host) -> DesiredResources:
     """One resource for each model of each Triton; issues of their files are reported by the repository kind."""
     desired: list[Desired] = []
     issues: list[Diagnostic] = []

@@ -18,7 +18,7 @@ from gpuplan.resources.model.spec import model_spec
 from gpuplan.resources.model.steps import Dependent, LoadModel, payload_of, smoke_test
 from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown, Unmanaged
+from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unmanaged, Unreadable
 from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import ProbeError
 from gpuplan.types.value import digest
@@ -78,16 +78,16 @@ def _status(name: str, observed: ObservedModels, desired: Sequence[Desired], con
 
 def _unknown(
     desired: Sequence[Desired], servers: Mapping[str, ServerStatus], context: DiffContext
-) -> tuple[Unknown, ...]:
+) -> tuple[Unreadable, ...]:
     """The desired and the recorded models of servers that could not be read."""
     addresses = {resource.address for resource in desired}
     recorded = {address for address in context.record.resources if address.kind == "model"}
-    unknown: list[Unknown] = []
+    unknown: list[Unreadable] = []
     for address in sorted(addresses | recorded):
         status = servers[_server_name(address)]
         why = status.unreadable or (_stopped(status) if address in addresses else "")
         if why:
-            unknown.append(Unknown(address, replace(status.diagnostic(why), address=str(address))))
+            unknown.append(Unreadable(address, replace(status.diagnostic(why), address=str(address))))
     return tuple(unknown)
 
 
@@ -172,7 +172,7 @@ def _verifying(change: Change, dependents: Sequence[Desired], other_parts: Set[A
         return change
     verified = tuple(Dependent(model_spec(resource.spec), smoke_test(resource)) for resource in dependents)
     after = tuple(sorted(other_parts - set(step.uses)))
-    verifying = replace(step, arguments=encode(replace(payload, dependents=verified)), after=after)
+    verifying = replace(step, payload=encode(replace(payload, dependents=verified)), after=after)
     return replace(change, steps=tuple(verifying if other is step else other for other in change.steps))
 
 

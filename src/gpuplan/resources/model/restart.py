@@ -178,7 +178,7 @@ def _after_unloads(change: Change, leaving: Sequence[str]) -> Change:
     for place, step in enumerate(steps):
         payload = payload_of(step)
         if isinstance(payload, LoadModel):
-            steps[place] = replace(step, arguments=encode(replace(payload, unloaded=tuple(leaving))))
+            steps[place] = replace(step, payload=encode(replace(payload, unloaded=tuple(leaving))))
     return replace(change, steps=tuple(steps))
 
 

@@ -77,12 +77,12 @@ def load(
         address=desired.address,
         verb=verb,
         title=title,
-        arguments=encode(LoadModel(spec, smoke_test(desired), force, unload_first)),
+        payload=encode(LoadModel(spec, smoke_test(desired), force, unload_first)),
         makes=(desired.address,),
         uses=desired.needs,
         releases=tuple(dropped_parts),
-        crew=CONCURRENCY_GROUP,
-        abreast=spec.max_parallel,
+        concurrency_group=CONCURRENCY_GROUP,
+        max_parallel=spec.max_parallel,
     )
 
 
@@ -103,10 +103,10 @@ def unload(address: Address, payload: UnloadModel, releases: Sequence[Address]) 
         address=address,
         verb=Verb.DELETE,
         title=f"unload {payload.model} from {payload.container}",
-        arguments=encode(payload),
+        payload=encode(payload),
         releases=tuple(releases),
         frees=(address,),
-        crew=CONCURRENCY_GROUP,
+        concurrency_group=CONCURRENCY_GROUP,
     )
 
 
@@ -117,7 +117,7 @@ def unlist(address: Address, container: str, model: str) -> Step:
         address=address,
         verb=Verb.DELETE,
         title=f"have {container} no longer load {model} at startup",
-        arguments=encode(UnloadModel(container, model)),
+        payload=encode(UnloadModel(container, model)),
         makes=(Address(address.node, "repository", container),),
         frees=(address,),
     )
@@ -130,7 +130,7 @@ def restart_server(server: Address, container: Address) -> Step:
         address=server,
         verb=Verb.UPDATE,
         title=f"restart container {container.name} to free its GPU memory",
-        arguments=encode(RestartServer(container.name)),
+        payload=encode(RestartServer(container.name)),
         makes=(container,),
         frees=(container,),
     )
@@ -148,7 +148,7 @@ def _without_load(desired: Desired, spec: ModelSpec, title: str) -> Step:
         address=desired.address,
         verb=Verb.UPDATE,
         title=title,
-        arguments=encode(LoadModel(spec, smoke_test(desired))),
+        payload=encode(LoadModel(spec, smoke_test(desired))),
         makes=(desired.address,),
         uses=desired.needs,
     )
@@ -165,8 +165,8 @@ def payload_of(step: Step) -> LoadModel | UnloadModel | RestartServer:
     """The payload of a step."""
     match step.name:
         case "load":
-            return decode(LoadModel, step.arguments)
+            return decode(LoadModel, step.payload)
         case "unload":
-            return decode(UnloadModel, step.arguments)
+            return decode(UnloadModel, step.payload)
         case _:
-            return decode(RestartServer, step.arguments)
+            return decode(RestartServer, step.payload)

@@ -17,8 +17,8 @@ REPOSITORY = Kind(
     read,
     diff,
     apply_step,
-    foresee=check_disk_space,
-    went_back=with_previous_model,
+    preflight=check_disk_space,
+    rolled_back=with_previous_model,
 )
 
 __all__ = ["REPOSITORY"]

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.resources.repository.read import ObservedRepositories, read
 from gpuplan.resources.repository.spec import (
     CreateRepository,
@@ -35,7 +35,7 @@ UNLIMITED = 1 << 62
 """Inodes of a file system that does not count them."""
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Do one step of a repository.
 
     Raises:

@@ -9,7 +9,7 @@ from gpuplan.planfile.expand import containers_on
 from gpuplan.planfile.schema import PlanFile
 from gpuplan.planfile.sources import sources_on
 from gpuplan.planfile.sources.repositories import starts_itself
-from gpuplan.resources.kind import Told
+from gpuplan.resources.kind import DesiredResources
 from gpuplan.resources.repository.spec import ModelFiles, RepositoryFile, RepositorySpec
 from gpuplan.resources.typed import encode
 from gpuplan.types.address import Address
@@ -18,7 +18,7 @@ from gpuplan.types.inventory import Host
 from gpuplan.types.resource import Desired
 
 
-def desired_repositories(plan: PlanFile, host: Host) -> Told:
+def desired_repositories(plan: PlanFile, host: Host) -> DesiredResources:
     """One repository for each container with a `triton:` section, also if it has no models."""
     desired: list[Desired] = []
     issues: list[Diagnostic] = []

@@ -19,7 +19,7 @@ from gpuplan.resources.repository.spec import (
 from gpuplan.resources.snapshot.labels import CONTENT
 from gpuplan.triton import model_config
 from gpuplan.types.address import Address
-from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unknown
+from gpuplan.types.change import Action, Change, Comparison, FieldChange, Step, Unreadable
 from gpuplan.types.diagnostic import Diagnostic
 from gpuplan.types.record import Record
 from gpuplan.types.resource import Desired, DiffContext
@@ -38,7 +38,7 @@ def diff(desired: Sequence[Desired], observed: ObservedRepositories, context: Di
         addresses = sorted({resource.address for resource in desired} | recorded)
         return Comparison(unknown=tuple(_unreadable_node(address, observed.error) for address in addresses))
     changes: list[Change] = []
-    unknown: list[Unknown] = []
+    unknown: list[Unreadable] = []
     for resource in desired:
         address, models = resource.address, repository_spec(resource.spec).models
         files = observed.repositories.get(address.name)
@@ -152,8 +152,8 @@ def _contents(observed: ObservedRepositories, name: str) -> JsonObject | None:
     return {**contents, **{model: error.code for model, error in observed.unreadable.get(name, {}).items()}}
 
 
-def _unreadable_model(address: Address, error: ProbeError) -> Unknown:
-    return Unknown(
+def _unreadable_model(address: Address, error: ProbeError) -> Unreadable:
+    return Unreadable(
         address,
         Diagnostic(
             "Cannot read the files of a model",
@@ -164,9 +164,9 @@ def _unreadable_model(address: Address, error: ProbeError) -> Unknown:
     )
 
 
-def _unreadable_node(address: Address, error: ProbeError) -> Unknown:
+def _unreadable_node(address: Address, error: ProbeError) -> Unreadable:
     more = " If it has many files to hash, run the command again: it continues." if error.code == "timeout" else ""
-    return Unknown(
+    return Unreadable(
         address,
         Diagnostic(
             "Cannot read the model repositories",

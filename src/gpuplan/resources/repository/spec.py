@@ -131,10 +131,10 @@ def payload_of(step: Step) -> Payload:
     """The payload of a step."""
     match step.name.partition("-")[0], step.verb:
         case "prepare", _:
-            return decode(CreateRepository, step.arguments)
+            return decode(CreateRepository, step.payload)
         case "switch", _:
-            return decode(SwitchModel, step.arguments)
+            return decode(SwitchModel, step.payload)
         case _ if step.name == "remove":
-            return decode(RemoveRepository, step.arguments)
+            return decode(RemoveRepository, step.payload)
         case _:
-            return decode(RemoveModel, step.arguments)
+            return decode(RemoveModel, step.payload)

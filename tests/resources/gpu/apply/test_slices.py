@@ -241,7 +241,7 @@ def test_an_unreadable_gpu_is_not_changed(error: dict[str, str]) -> None:
 def test_a_new_idle_container_stops_the_step() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
+    step = next(each for each in changes(node, (), record)[0].steps if each.payload["type"] == "DestroySlice")
     device = node.gpus[0]["instances"][0]["compute_instances"][0]["uuid"]
     node.containers.append({"id": "eeee", "name": "notebook", "devices": [device]})
     node.done.clear()
@@ -253,7 +253,7 @@ def test_a_new_idle_container_stops_the_step() -> None:
 def test_nothing_is_destroyed_if_docker_stops_answering() -> None:
     node = Node([A100])
     record = run(node, desired_gpus(TWO), Record("prod"))
-    step = next(each for each in changes(node, (), record)[0].steps if each.arguments["type"] == "DestroySlice")
+    step = next(each for each in changes(node, (), record)[0].steps if each.payload["type"] == "DestroySlice")
     node.docker_error = {"code": "timeout", "text": "no answer within 5 s"}
     node.done.clear()
     with pytest.raises(Problem, match="Cannot read the containers of n"):

@@ -20,7 +20,7 @@ from gpuplan.resources.container.apply.triton import drain
 from gpuplan.resources.container.images import ImageRequest
 from gpuplan.resources.container.read import PREVIOUS_SUFFIX
 from gpuplan.resources.container.spec import REPLACES, from_json
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.resources.snapshot.docker import Live
 from gpuplan.resources.snapshot.raw import texts
 from gpuplan.types.change import Step
@@ -28,7 +28,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem
 from gpuplan.types.value import as_object
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Run one step of this kind.
 
     Raises:
@@ -37,13 +37,13 @@ def apply_step(step: Step, context: ApplyContext) -> Memory:
     return _STEPS[step.name](step, context)
 
 
-def _write_cdi(step: Step, context: ApplyContext) -> Memory:
-    write_specifications(texts(step.arguments["paths"]), step.address, context)
+def _write_cdi(step: Step, context: ApplyContext) -> Facts:
+    write_specifications(texts(step.payload["paths"]), step.address, context)
     return ()
 
 
-def _fetch_image(step: Step, context: ApplyContext) -> Memory:
-    image = step.arguments
+def _fetch_image(step: Step, context: ApplyContext) -> Facts:
+    image = step.payload
     request = ImageRequest(
         name=str(image["image"]),
         archive=str(image["archive"]),
@@ -54,17 +54,17 @@ def _fetch_image(step: Step, context: ApplyContext) -> Memory:
     return fetch_image(request, EngineContext(address=step.address, apply=context))
 
 
-def _remove_image(step: Step, context: ApplyContext) -> Memory:
-    return remove_image(str(step.arguments["image"]), EngineContext(address=step.address, apply=context))
+def _remove_image(step: Step, context: ApplyContext) -> Facts:
+    return remove_image(str(step.payload["image"]), EngineContext(address=step.address, apply=context))
 
 
-def _stop(step: Step, context: ApplyContext) -> Memory:
-    adopts = str(step.arguments.get("adopts", ""))
+def _stop(step: Step, context: ApplyContext) -> Facts:
+    adopts = str(step.payload.get("adopts", ""))
     engine = EngineContext(address=step.address, apply=context, adopts=adopts)
     _remember_adoption(engine)
-    for container_id in texts(step.arguments["ids"]):
+    for container_id in texts(step.payload["ids"]):
         if (container := engine.find(container_id)) is not None:
-            drain(container, float(str(step.arguments.get("drain") or 0.0)), engine)
+            drain(container, float(str(step.payload.get("drain") or 0.0)), engine)
             engine.stop(container)
         after = engine.find(container_id)
         if after is not None and after.busy:
@@ -73,40 +73,40 @@ def _stop(step: Step, context: ApplyContext) -> Memory:
     return ()
 
 
-def _replace_stop_first(step: Step, context: ApplyContext) -> Memory:
+def _replace_stop_first(step: Step, context: ApplyContext) -> Facts:
     return _adopting(replace_stop_first, _container_context(step, context))
 
 
-def _replace_start_first(step: Step, context: ApplyContext) -> Memory:
+def _replace_start_first(step: Step, context: ApplyContext) -> Facts:
     return _adopting(replace_start_first, _container_context(step, context))
 
 
-def _start(step: Step, context: ApplyContext) -> Memory:
+def _start(step: Step, context: ApplyContext) -> Facts:
     start(_container_context(step, context))
     return ()
 
 
-def _update(step: Step, context: ApplyContext) -> Memory:
-    update(str(step.arguments["id"]), _container_context(step, context))
+def _update(step: Step, context: ApplyContext) -> Facts:
+    update(str(step.payload["id"]), _container_context(step, context))
     return ()
 
 
-def _remove_leftovers(step: Step, context: ApplyContext) -> Memory:
+def _remove_leftovers(step: Step, context: ApplyContext) -> Facts:
     container = _container_context(step, context)
     confirm_ready(container)
-    for container_id in texts(step.arguments["ids"]):
+    for container_id in texts(step.payload["ids"]):
         leftover = container.find(container_id)
         if leftover is not None and (leftover.plan == context.plan or _is_adopted(leftover, container)):
             container.remove(leftover)
     return ((step.address, None),)
 
 
-def _remove(step: Step, context: ApplyContext) -> Memory:
+def _remove(step: Step, context: ApplyContext) -> Facts:
     remove_all(EngineContext(address=step.address, apply=context))
     return ()
 
 
-def _adopting(replace: Callable[[ContainerContext], None], container: ContainerContext) -> Memory:
+def _adopting(replace: Callable[[ContainerContext], None], container: ContainerContext) -> Facts:
     """Replace; while an unmanaged container is being replaced, the node remembers its id, so that a later run can
     restore it."""
     if not container.adopts:
@@ -139,15 +139,15 @@ def _container_context(step: Step, context: ApplyContext) -> ContainerContext:
     return ContainerContext(
         address=step.address,
         apply=context,
-        adopts=str(step.arguments.get("adopts", "")),
-        spec=from_json(as_object(step.arguments["spec"])),
-        digest=str(step.arguments.get("digest", "")),
-        gpus=as_object(step.arguments.get("gpus", {})),
-        by_cdi=step.arguments.get("cdi") is True,
+        adopts=str(step.payload.get("adopts", "")),
+        spec=from_json(as_object(step.payload["spec"])),
+        digest=str(step.payload.get("digest", "")),
+        gpus=as_object(step.payload.get("gpus", {})),
+        by_cdi=step.payload.get("cdi") is True,
     )
 
 
-_STEPS: Mapping[str, Callable[[Step, ApplyContext], Memory]] = {
+_STEPS: Mapping[str, Callable[[Step, ApplyContext], Facts]] = {
     "write-cdi": _write_cdi,
     "fetch": _fetch_image,
     "remove-image": _remove_image,

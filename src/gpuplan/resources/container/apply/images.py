@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from gpuplan.resources.container.apply.engine import CREDENTIAL_ERRORS, EngineApi, EngineContext, explain
 from gpuplan.resources.container.images import FETCHED, ImageRequest, canonical_name, short_digest
-from gpuplan.resources.kind import Memory
+from gpuplan.resources.kind import Facts
 from gpuplan.transport.registry import Credentials, credentials_for, refused
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
@@ -26,7 +26,7 @@ Report = Callable[[str], None]
 """Reports that work goes on, with a progress text or an empty one."""
 
 
-def fetch_image(image: ImageRequest, engine: EngineContext) -> Memory:
+def fetch_image(image: ImageRequest, engine: EngineContext) -> Facts:
     """Pull or load an image unless it is on the node; one that was not there before is remembered as fetched.
 
     Raises:
@@ -48,7 +48,7 @@ def fetch_image(image: ImageRequest, engine: EngineContext) -> Memory:
     return [] if before else [(engine.address, FETCHED)]
 
 
-def remove_image(image: str, engine: EngineContext) -> Memory:
+def remove_image(image: str, engine: EngineContext) -> Facts:
     """Remove an image that gpuplan fetched.
 
     Raises:

@@ -16,17 +16,17 @@ from gpuplan.resources.gpu.steps import (
     UpdateRecord,
     decode_payload,
 )
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.types.change import Step
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Apply the step; how the GPU was is recorded before anything is done to it.
 
     Raises:
         Problem: the node refused, something uses what would change, or the second look does not show the result.
     """
-    payload = decode_payload(step.arguments)
+    payload = decode_payload(step.payload)
     target = payload.target
     run = RunningStep(step, context, target.uuid)
     gpu = gpu_fact(target.uuid, target.original)

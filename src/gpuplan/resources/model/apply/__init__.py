@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpuplan.resources.kind import ApplyContext, Memory
+from gpuplan.resources.kind import ApplyContext, Facts
 from gpuplan.resources.model.apply.failure import ServerLog, list_unchanged, server_unreachable
 from gpuplan.resources.model.apply.load import ModelLoad, unload_model
 from gpuplan.resources.model.apply.rollback import keep_new_files, roll_back
@@ -22,7 +22,7 @@ from gpuplan.types.snapshot import ProbeError
 NOT_RUNNING = "its container is not running"
 
 
-def apply_step(step: Step, context: ApplyContext) -> Memory:
+def apply_step(step: Step, context: ApplyContext) -> Facts:
     """Load or unload one model, or restart a server.
 
     Raises:

@@ -52,7 +52,7 @@ def _restore(load: ModelLoad, dependents: Sequence[ModelLoad]) -> str:
             raise
         return _unload_new(load)
     files = Address(load.context.node, "repository", load.spec.container).part(load.spec.model)
-    load.context.went_back(files)
+    load.context.rolled_back(files)
     load.context.say("restored the previous files; loading them")
     return " ".join((_load_restored(load, content), *_reload_dependents(dependents)))
 
