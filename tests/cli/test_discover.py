@@ -165,7 +165,7 @@ def test_what_is_left_out_is_told(command: Command, nodes: dict[str, Session]) -
     plan, text = written(command)
     assert list(plan["containers"]) == ["sharing"]
     assert "volumes of another container" in text
-    for words in ("container ended: not running (exited)", "container paused", "container passing: it was"):
+    for words in ("container ended: not running (exited)", "container paused", "container passing: started with --rm"):
         assert words in text
     is_without_changes(command, text)
 

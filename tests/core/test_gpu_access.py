@@ -89,7 +89,7 @@ def test_an_engine_that_gives_none_is_told_before_anything_is_made(cut: Callable
 def test_specifications_follow_the_slices_before_the_containers(cut: Callable[[str], World]) -> None:
     world = cut("cdi")
     ran = titles(world.plan())
-    regenerated = ran.index(f"regenerate CDI specification {REFRESHED}")
+    regenerated = ran.index(f"write CDI specification {REFRESHED}")
     slices = [place for place, title in enumerate(ran) if title.startswith("create slice")]
     assert len(slices) == 2
     assert max(slices) < regenerated < ran.index("create container web")
@@ -113,7 +113,7 @@ def test_a_specification_that_grew_stale_by_itself_is_planned_and_is_no_drift(cu
         state.cdi = {REFRESHED: ["0", "all"]}
     (node,) = world.drift().nodes
     assert node.drift == ()
-    assert titles(world.plan()) == [f"regenerate CDI specification {REFRESHED}"]
+    assert titles(world.plan()) == [f"write CDI specification {REFRESHED}"]
     done(world)
     assert titles(world.plan()) == []
 

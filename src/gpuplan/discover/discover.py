@@ -11,7 +11,7 @@ import yaml
 
 from gpuplan.core.plan.compare import compare
 from gpuplan.core.plan.desired import desired_state
-from gpuplan.discover.entries import DiscoveredNode, Discovery, Entry, PlanSection, merge_entries, section_keys
+from gpuplan.discover.entries import DiscoveredNode, Discovery, PlanEntry, PlanSection, merge_entries, section_keys
 from gpuplan.discover.nodes import add_containers, add_gpus, without_models
 from gpuplan.planfile.load import load_plan
 from gpuplan.resources.container.read import read
@@ -25,7 +25,7 @@ from gpuplan.types.value import Secret
 # Prove: whether a plan of some sections would find their node as it is; what would differ is not written.
 
 _FIELDS = 3
-"""How many differing fields are told of one thing."""
+"""How many differing fields are listed for one resource."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RoundTrip:
     node: DiscoveredNode
     secrets: Mapping[str, Secret]
 
-    def objections(self, entries: Sequence[Entry], *kinds: str) -> tuple[str, ...]:
+    def objections(self, entries: Sequence[PlanEntry], *kinds: str) -> tuple[str, ...]:
         """Why a plan file of these sections would not leave the node's things of these kinds as they are."""
         try:
             made = self._compared(entries)
@@ -50,7 +50,7 @@ class RoundTrip:
         wrong = (each for each in errors if any(f"/{kind}/" in each.address for kind in kinds))
         return (*map(_change, changes), *map(_told, (*unknown, *wrong)))
 
-    def _compared(self, entries: Sequence[Entry]) -> NodeChanges:
+    def _compared(self, entries: Sequence[PlanEntry]) -> NodeChanges:
         document: dict[str, object] = {"version": 1, "name": self.plan}
         for kind in ("gpus", "containers", "models"):
             place = {} if kind == "models" else {"nodes": self.node.name}
@@ -76,11 +76,11 @@ def _told(diagnostic: Diagnostic) -> str:
 def _change(change: Change) -> str:
     paths = [field.path for field in change.fields]
     more = f" and {len(paths) - _FIELDS} more" if len(paths) > _FIELDS else ""
-    return f"a plan file cannot say {', '.join(paths[:_FIELDS])}{more} as it is"
+    return f"a plan file cannot express {', '.join(paths[:_FIELDS])}{more} as it is"
 
 
 def discover_plan_file(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:
-    """The plan file of nodes, called `name`; what it cannot say is among what is left out."""
+    """Describe nodes in a plan file called `name`, with a list of what had to be left out."""
     nodes = [DiscoveredNode(host.name, snapshot) for host, snapshot in told]
     devices = {node.name: add_gpus(node) for node in nodes}
     hosts = {host.name: host for host, _ in told}
@@ -130,12 +130,13 @@ def _keep_proven_gpus(proof: RoundTrip) -> None:
 def _keep_proven_containers(proof: RoundTrip) -> None:
     node = proof.node
     gpus = [each for each in node.entries if each.kind == "gpus"]
-    kept: list[Entry] = []
+    kept: list[PlanEntry] = []
     for entry in node.entries:
         each = entry
         if "triton" in each.section:
             loaded = [
-                Entry("models", name, node.name, {"containers": [each.name]}) for name in node.served.get(each.name, ())
+                PlanEntry("models", name, node.name, {"containers": [each.name]})
+                for name in node.served.get(each.name, ())
             ]
             if proof.objections([*gpus, each, *loaded], "container", "model"):
                 each = without_models(node, each)

@@ -11,7 +11,7 @@ from gpuplan.types.value import JsonObject, canonical
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlanEntry:
     """One section of one node."""
 
     kind: str
@@ -42,7 +42,7 @@ class DiscoveredNode:
 
     name: str
     snapshot: Snapshot
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[PlanEntry] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     served: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Container → the models that its server has loaded, for those whose models can be managed."""
@@ -89,7 +89,7 @@ class Discovery:
 # Together: nodes that have the same share a section, and what differs under one name gets another key.
 
 
-def section_keys(entries: Sequence[Entry]) -> Mapping[tuple[str, str], str]:
+def section_keys(entries: Sequence[PlanEntry]) -> Mapping[tuple[str, str], str]:
     """(node, name) → key of its section. The section that most nodes have keeps the name, others add a node's."""
     kinds: dict[str, dict[str, list[str]]] = {}
     for each in entries:
@@ -101,10 +101,10 @@ def section_keys(entries: Sequence[Entry]) -> Mapping[tuple[str, str], str]:
     return found
 
 
-def merge_entries(entries: Sequence[Entry]) -> tuple[PlanSection, ...]:
+def merge_entries(entries: Sequence[PlanEntry]) -> tuple[PlanSection, ...]:
     """The sections of entries of one kind, in the order of the first that has each."""
     keys = section_keys(entries)
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[PlanEntry]] = {}
     for each in entries:
         groups.setdefault(keys[each.node, each.name], []).append(each)
     return tuple(_section(key, group) for key, group in groups.items())
@@ -124,7 +124,7 @@ def name_node_sets(sets: Iterable[tuple[str, ...]], hosts: Sequence[Host]) -> Ma
     return found
 
 
-def _section(key: str, group: Sequence[Entry]) -> PlanSection:
+def _section(key: str, group: Sequence[PlanEntry]) -> PlanSection:
     first = group[0]
     omitted = tuple(dict.fromkeys(one for each in group for one in each.omitted))
     secrets = tuple(dict.fromkeys(one for each in group for one in each.secrets))

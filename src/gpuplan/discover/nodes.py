@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuplan.discover.entries import DiscoveredNode, Entry
+from gpuplan.discover.entries import DiscoveredNode, PlanEntry
 from gpuplan.planfile.sources.repositories import OWN
 from gpuplan.resources.container.describe import describe as describe_container
 from gpuplan.resources.container.read import ObservedContainers, is_leftover
@@ -36,7 +36,7 @@ def add_gpus(node: DiscoveredNode) -> Mapping[str, tuple[str, str]]:
     devices: dict[str, tuple[str, str]] = {}
     for gpu in observed.gpus:
         described = describe_gpu(gpu)
-        node.entries.append(Entry("gpus", described.name, node.name, described.section, described.omitted))
+        node.entries.append(PlanEntry("gpus", described.name, node.name, described.section, described.omitted))
         devices |= {uuid: (described.name, part) for uuid, part in described.devices.items()}
     return devices
 
@@ -56,7 +56,7 @@ def add_containers(node: DiscoveredNode, devices: Mapping[str, str]) -> None:
                 f"container {live.name}", f"{what} looks like a secret, which a plan file allows only under env"
             )
             continue
-        entry = Entry("containers", live.name, node.name, described.section, described.unsaid, described.secrets)
+        entry = PlanEntry("containers", live.name, node.name, described.section, described.unsaid, described.secrets)
         server = None if isinstance(servers, ProbeError) else servers.get(live.id)
         if isinstance(server, ProbeError):
             entry = replace(
@@ -69,7 +69,7 @@ def add_containers(node: DiscoveredNode, devices: Mapping[str, str]) -> None:
         node.entries.append(entry)
 
 
-def without_models(node: DiscoveredNode, entry: Entry) -> Entry:
+def without_models(node: DiscoveredNode, entry: PlanEntry) -> PlanEntry:
     """A model server as an ordinary container, with a note of the models that it has loaded."""
     loaded = node.served.pop(entry.name, ())
     section = {key: value for key, value in entry.section.items() if key != "triton"}
@@ -79,7 +79,7 @@ def without_models(node: DiscoveredNode, entry: Entry) -> Entry:
     return replace(entry, section=section, omitted=(*entry.omitted, note))
 
 
-def _serving(node: DiscoveredNode, entry: Entry, server: ModelServer, words: Sequence[str]) -> Entry:
+def _serving(node: DiscoveredNode, entry: PlanEntry, server: ModelServer, words: Sequence[str]) -> PlanEntry:
     """A server with its loaded models, if it uses explicit model control."""
     node.served[entry.name] = tuple(name for name in sorted(server.index) if server.ready(name))
     if is_managed(words):

@@ -37,11 +37,12 @@ class Address:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """Let pydantic decode an address from its text in saved specs and payloads."""
+        """Let pydantic write an address as text in saved specs and payloads, and read it back."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, cls) else parse_address(str(value))
+            lambda value: value if isinstance(value, cls) else parse_address(str(value)),
+            serialization=core_schema.to_string_ser_schema(),
         )
 
 

@@ -232,7 +232,7 @@ def test_an_agent_whose_other_side_is_gone_starts_what_it_stopped(
     if holds_the_lock:
         agent.ok("lock.take", owner={"run": "r", "who": "w", "since": "s", "pid": 1})
     agent.ok("service.stop", uuid="GPU-0", services=["nvidia-dcgm"])
-    agent.agent.forsaken()
+    agent.agent.on_disconnect()
     assert systemd.services["nvidia-dcgm"] == ("active" if holds_the_lock else "inactive")
 
 

@@ -107,8 +107,8 @@ def test_a_server_that_completes_nothing_gives_way_to_a_config_that_needs_it(wan
     assert found is not None
     assert [field.path for field in found.fields] == ["command"]
     assert found.reasons == (
-        "it runs with --disable-auto-complete-config, and the config of b leaves out input: state that, and the "
-        "container stays",
+        "it runs with --disable-auto-complete-config, and the config of b leaves out input; complete the config to "
+        "keep the container",
     )
 
 

@@ -58,9 +58,9 @@ def test_nothing_is_rendered_and_nothing_brought() -> None:
 @pytest.mark.parametrize(
     ("stated", "summary"),
     [
-        ({"command": ["tritonserver", "--model-repository=/m"]}, "The models of this server cannot be managed"),
-        ({"command": EXPLICIT, "triton": {"repository": "own", "cache": "1MiB"}}, "A setting without effect"),
-        ({"command": EXPLICIT, "triton": {"repository": "own", "flags": {}}}, "A setting without effect"),
+        ({"command": ["tritonserver", "--model-repository=/m"]}, "Cannot manage the models of this server"),
+        ({"command": EXPLICIT, "triton": {"repository": "own", "cache": "1MiB"}}, "Setting without effect"),
+        ({"command": EXPLICIT, "triton": {"repository": "own", "flags": {}}}, "Setting without effect"),
     ],
 )
 def test_what_has_no_effect_is_refused(stated: dict[str, Any], summary: str) -> None:

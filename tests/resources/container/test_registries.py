@@ -99,9 +99,12 @@ def test_a_registry_that_falls_silent(real: Bench, lab: Lab, config: Path, monke
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"credHelpers": {"r.io": "nope"}}', r"config\.json \(docker-credential-nope\): the helper is not installed"),
-        ('{"credsStore": "fails"}', r"config\.json \(docker-credential-fails\): the helper failed"),
-        ('{"auths": {"r.io": "canary"}}', "it is not a docker configuration"),
+        (
+            '{"credHelpers": {"r.io": "nope"}}',
+            r"config\.json \(docker-credential-nope\): docker-credential-nope is not installed",
+        ),
+        ('{"credsStore": "fails"}', r"config\.json \(docker-credential-fails\): docker-credential-fails failed"),
+        ('{"auths": {"r.io": "canary"}}', "not a docker configuration file"),
     ],
 )
 def test_credentials_that_cannot_be_used(

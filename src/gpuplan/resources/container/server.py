@@ -1,4 +1,4 @@
-"""The command line of tritonserver: the plan's flags checked against the image's release, and what gpuplan adds."""
+"""The command line of tritonserver: the plan file's flags checked against the image's release, and gpuplan's own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuplan.triton.server_flags import conflicts, misshapen
 
 RESERVED_FLAGS: Mapping[str, str] = {
     "help": "it only prints the usage",
-    "model-repository": "triton.repository says where the models are",
-    "model-store": "triton.repository says where the models are",
+    "model-repository": "triton.repository states where the models are",
+    "model-store": "triton.repository states where the models are",
     "model-control-mode": "model servers always run in explicit mode",
     "repository-poll-secs": "model servers always run in explicit mode",
-    "load-model": "the models of the plan file are loaded at the start",
-    "exit-on-error": "a broken model must not keep the server down",
+    "load-model": "the server loads the models of the plan file when it starts",
+    "exit-on-error": "a broken model must not prevent the server from starting",
     "allow-http": "gpuplan loads models over HTTP",
     "http-port": "publish another host port with ports:",
     "grpc-port": "publish another host port with ports:",
@@ -32,9 +32,8 @@ RESERVED_FLAGS: Mapping[str, str] = {
 COMPLETION = ("disable-auto-complete-config", "strict-model-config")
 """The flags that turn auto-completion off, of later and of earlier releases."""
 READINESS = "strict-readiness"
-"""Off unless the plan file states it: one model that does not load would otherwise make the whole server not ready, and
-keep it so until that model loads or the server is started anew. At a start nothing is answered before the models are
-loaded, whatever it says."""
+"""Off unless the plan file states it: otherwise one model that fails to load makes the whole server not ready until
+that model loads or the server restarts. At a start nothing is answered before the models are loaded in any case."""
 CACHE = ("cache-config", "response-cache-byte-size")
 START_SCRIPT = 'exec tritonserver "$@" $(cat /gpuplan/load-models)'
 """Reads the models to load from the repository at each start, so that the set changes without a new container."""
@@ -46,7 +45,7 @@ StatedFlags = Mapping[str, Value | tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class FlagIssue:
-    """What is wrong with one flag of the plan file."""
+    """A problem with one flag of the plan file."""
 
     flag: str
     why: str
@@ -77,15 +76,15 @@ def command_line(
     if cache is not None:
         rendered.append(cache_flag(cache, release))
     for name, value in stated.items():
-        for each in _values(value):
-            rendered.extend(_rendered(_bare(name), each))
+        for item in _values(value):
+            rendered.extend(_rendered(_bare(name), item))
     return ("sh", "-c", START_SCRIPT, "tritonserver", *rendered)
 
 
 def completion_flag(on: bool, release: TritonRelease | None) -> tuple[str, ...]:
-    """The flag by which a server of the release completes configs or does not; none where that is what it does anyway.
+    """The flag that turns auto-completion on or off for a server of the release; none if that is its default.
 
-    Up to 22.06 configs had to say all unless --strict-model-config=false (server, release notes of 22.07).
+    Up to 22.06 configs had to be complete unless --strict-model-config=false (server, release notes of 22.07).
     """
     late, early = COMPLETION
     if flag_error(late, release) is None:
@@ -94,7 +93,7 @@ def completion_flag(on: bool, release: TritonRelease | None) -> tuple[str, ...]:
 
 
 def decides_completion(stated: StatedFlags) -> str:
-    """The flag of the plan file that decides about auto-completion; empty where none does."""
+    """The flag of the plan file that turns auto-completion on or off; empty if there is none."""
     return next((name for name in stated if _bare(name) in COMPLETION), "")
 
 
@@ -111,22 +110,22 @@ def repository_mounts(repository: str) -> Mapping[str, str]:
 
 
 def check_flags(stated: StatedFlags, cache: int | None, release: TritonRelease | None) -> Iterator[FlagIssue]:
-    """Everything that is wrong with the flags of one model server."""
+    """The problems with the flags of one model server."""
     for name, value in stated.items():
         flag = _bare(name)
         if flag in RESERVED_FLAGS:
             yield FlagIssue(name, f"gpuplan sets it: {RESERVED_FLAGS[flag]}", "Remove the flag.", fatal=True)
         elif cache is not None and flag in CACHE:
             yield FlagIssue(name, "the response cache is already sized by cache:", "Keep one of the two.", fatal=True)
-        elif objection := flag_error(flag, release):
-            fix = f"Use {objection.fix}." if objection.fix else "Remove the flag, or use another image."
-            yield FlagIssue(name, objection.why, fix, objection.fatal)
+        elif error := flag_error(flag, release):
+            fix = f"Use {error.fix}." if error.fix else "Remove the flag, or use another image."
+            yield FlagIssue(name, error.why, fix, error.fatal)
         else:
-            yield from _wrong_values(name, _values(value))
-    yield from _together(stated, cache, release)
+            yield from _value_issues(name, _values(value))
+    yield from _conflicts(stated, cache, release)
 
 
-def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[FlagIssue]:
+def _value_issues(name: str, values: tuple[Value, ...]) -> Iterator[FlagIssue]:
     flag = flags()[_bare(name)]
     if len(values) != 1 and not flag.repeatable:
         yield FlagIssue(name, f"it takes one value, not {len(values)}", "State one value.", fatal=True)
@@ -135,14 +134,14 @@ def _wrong_values(name: str, values: tuple[Value, ...]) -> Iterator[FlagIssue]:
             yield FlagIssue(name, f"it {wrong}, not {value!r}", "", fatal=True)
 
 
-def _together(stated: StatedFlags, cache: int | None, release: TritonRelease | None) -> Iterator[FlagIssue]:
-    """Flags that do not go together; those that gpuplan sets itself were told of already."""
+def _conflicts(stated: StatedFlags, cache: int | None, release: TritonRelease | None) -> Iterator[FlagIssue]:
+    """Flags that exclude one another; those that gpuplan sets itself are already reported."""
     own = {_bare(name): name for name in stated if _bare(name) not in RESERVED_FLAGS}
     given = {flag: tuple(_text(value) for value in _values(stated[name])) for flag, name in own.items()}
     if cache is not None and not given.keys() & set(CACHE):
         given["cache-config"] = (f"local,size={cache}",)
-    for fault in conflicts(given, release):
-        yield FlagIssue(own[fault.flag], fault.why, fault.fix, fault.fatal)
+    for conflict in conflicts(given, release):
+        yield FlagIssue(own[conflict.flag], conflict.why, conflict.fix, conflict.fatal)
 
 
 def _values(value: Value | tuple[Value, ...]) -> tuple[Value, ...]:
@@ -170,28 +169,28 @@ _WITHOUT_EFFECT = ("flags", "cache", "auto_complete")
 
 
 def own_command_issues(triton: TritonSection, words: Sequence[str] | None) -> Iterator[SettingIssue]:
-    """What is wrong with such a section; `words` are the command, None where the image has it."""
+    """Problems of a model server that its own command starts; `words` are the command, None if the image states it."""
     for key in sorted(triton.model_fields_set.intersection(_WITHOUT_EFFECT)):
-        detail = f"{key} is stated, and with repository: own the container's own command starts the server."
-        yield SettingIssue(f"triton.{key}", "A setting without effect", detail, "Put it into command:.")
+        detail = f"{key} has no effect: with repository: own the container's own command starts the server."
+        yield SettingIssue(f"triton.{key}", "Setting without effect", detail, "State it in command: instead.")
     if words is not None and not is_managed(words):
         detail = (
-            "gpuplan loads models where a server runs with --model-control-mode=explicit and answers HTTP on port "
-            f"{TRITON_PORT}, and the command does not say so."
+            "gpuplan can load models only if the server runs with --model-control-mode=explicit and answers HTTP on "
+            f"port {TRITON_PORT}. The command states something else."
         )
-        fix = "Correct it, or drop triton:."
-        yield SettingIssue("command", "The models of this server cannot be managed", detail, fix)
+        fix = "Correct command:, or remove triton:."
+        yield SettingIssue("command", "Cannot manage the models of this server", detail, fix)
 
 
 def is_managed(words: Sequence[str]) -> bool:
-    """True for the command of a server that loads what it is told to, and is asked where gpuplan asks."""
-    said = [part for word in words for part in word.split()]
-    modes, ports = _values_owncommand("model-control-mode", said), _values_owncommand("http-port", said)
+    """True for the command of a server whose models gpuplan can load: explicit mode, HTTP on Triton's usual port."""
+    options = [part for word in words for part in word.split()]
+    modes, ports = _option_values("model-control-mode", options), _option_values("http-port", options)
     return modes[-1:] == ["explicit"] and ports[-1:] in ([], [str(TRITON_PORT)])
 
 
-def _values_owncommand(flag: str, words: Sequence[str]) -> list[str]:
-    """What an option is given, as one word or as two."""
+def _option_values(flag: str, words: Sequence[str]) -> list[str]:
+    """The values of an option, given as --flag=value or --flag value."""
     following = dict(enumerate((*words[1:], "")))
     return [
         word.partition("=")[2] if "=" in word else following[number]

@@ -54,7 +54,7 @@ from tests.resources.container.test_spec import faults, one
         ({"extra_hosts": {"db": "[fe80::1]"}}, "Host address is not valid"),
         ({"image": "Team/App:1"}, "Invalid image reference"),
         ({"image": "registry:5000/App:1"}, "Invalid image reference"),
-        ({"ready": {"timeout": 0}}, "A deadline that cannot be met"),
+        ({"ready": {"timeout": 0}}, "Deadline cannot be met"),
     ],
 )
 def test_what_is_refused(stated: dict[str, Any], told: str) -> None:
