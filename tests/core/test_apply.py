@@ -249,7 +249,7 @@ def test_a_target_leaves_everything_else_as_it_was(world: World) -> None:
 
 def test_nothing_is_begun_on_a_node_without_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     change_set = world.plan()
-    monkeypatch.setattr(flow_apply, "ROOM", 1 << 60)
+    monkeypatch.setattr(flow_apply, "MIN_FREE_BYTES", 1 << 60)
     (outcome,) = world.apply(change_set)
     assert [each.summary for each in outcome.diagnostics] == ["The node's disk is full"]
     assert outcome.steps == ()
