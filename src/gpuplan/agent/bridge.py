@@ -25,10 +25,10 @@ def bridge(path: str) -> None:
 
 
 def carry(engine: socket.socket) -> None:
-    """Until the engine closes its side, or nobody reads what it says."""
+    """Until the engine closes its side, or its output is no longer read."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    poll.register(1, 0)  # only tells when nobody reads any more
+    poll.register(1, 0)  # only reports when the reader is gone
     poll.register(engine, select.POLLIN)
     while True:
         ready = dict(poll.poll())

@@ -15,7 +15,7 @@ from .world import World
 SPOKEN = (1, 44)
 """The newest version of the engine's API whose answers are known here: Docker 25's, which those to 29 still speak."""
 LONGEST_MESSAGE = 2000
-"""Characters that are told of what was said in the place of an answer."""
+"""Characters of an unexpected answer that are reported."""
 
 
 class NoSuchObject(Failure):

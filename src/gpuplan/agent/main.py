@@ -48,7 +48,7 @@ class Frames:
         return self._take(size)
 
     def write(self, content: bytes, silence: float) -> None:
-        """Write all of it; raises TimeoutError after `silence` seconds in which nobody took a byte.
+        """Write all of it; raises TimeoutError after `silence` seconds without progress.
 
         In pieces that cannot block once the descriptor is ready (pipe(7), PIPE_BUF): it may share its open file with
         the one that is read, so its mode stays as it is.

@@ -64,13 +64,13 @@ SOCKET = re.compile(r"socket:\[(\d+)\]\Z")
 KERNEL = frozenset("0")
 """The inode of a socket of the kernel's own, such as NFS has: no process has it, so that none is looked for."""
 MOST_PORTS = 4096
-"""So many ports are told at most."""
+"""At most so many ports are reported."""
 
 
 def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> list[dict[str, object]]:
     """Each address and port with the process that has it; without one if this user may not see whose it is.
 
-    A UDP socket that is connected belongs to a client, and is not told.
+    A UDP socket that is connected belongs to a client, and is not reported.
     """
     sockets = [found for table, protocol in TABLES for found in _table(os.path.join(proc, "net", table), protocol)]
     owners = _owners({inode for inode, _ in sockets} - KERNEL, proc)
@@ -231,7 +231,7 @@ def rules_allow(rules: str, node: DeviceNode) -> bool:
 
 
 def check_access(jobs: Sequence[tuple[str, Sequence[DeviceNode]]], home: str) -> list[object]:
-    """For each `cgroup.procs` and its files: whether each may be opened; None or a text where nobody can say."""
+    """For each `cgroup.procs` and its files: whether each may be opened; None or the error if that is unknown."""
     asked = [[group, [[node.path, _mode(node)] for node in nodes]] for group, nodes in jobs]
     argv = [sys.executable, "-I", "-S", "-c", ENTER, json.dumps(asked), home]
     try:

@@ -17,7 +17,7 @@ LABEL = "gpuplan.triton"
 PATIENCE = 5.0
 """Seconds for one answer of a server."""
 DEADLINE = 15.0
-"""Seconds for all answers of one server; within the probe's own deadline, so that one hung server is told by name."""
+"""Seconds for all answers of one server; within the probe's own deadline, so that a hung server is reported by name."""
 RUNS_TRITON = re.compile(r"(?:^|[\s/])tritonserver(?:\s|$)")
 HTTP_PORT = re.compile(r"--http-port[= ](\d+)")
 THEIRS = "/repository"

@@ -22,7 +22,7 @@ def run(argv: Sequence[str], seconds: float) -> tuple[int, str]:
     """Exit code and everything it said.
 
     Raises Failure: `no_tool` if there is no such program, `timeout` if it does not end in time. One that hangs
-    in the driver cannot be killed, and so nobody waits for its end.
+    in the driver cannot be killed, so it is not waited for.
     """
     try:
         process = subprocess.Popen(
@@ -67,7 +67,7 @@ class World:
     def engine(self, method: str, path: str) -> tuple[int, bytes]:
         """One HTTP request to the Docker engine.
 
-        Raises FileNotFoundError if there is no socket, ConnectionRefusedError if nobody answers,
+        Raises FileNotFoundError if there is no socket, ConnectionRefusedError if nothing answers,
         PermissionError if this user may not ask, Failure `too_large` if the answer is out of all proportion.
         """
         connection = _EngineConnection(os.environ.get("GPUPLAN_DOCKER_SOCKET") or DOCKER_SOCKET)

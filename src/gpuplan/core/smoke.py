@@ -109,8 +109,8 @@ def _node(
         finally:
             session.close()
     except Problem as problem:
-        told = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
-        found = NodeSmokeResults(host.name, unread=told)
+        diagnostics = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
+        found = NodeSmokeResults(host.name, unread=diagnostics)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others answer
         found = NodeSmokeResults(host.name, unread=(internal_error(host.name, fault, f"Asking {host.name}"),))
     listen(Heard(host.name, time.monotonic() - started, found.unread[0].summary if found.unread else ""))

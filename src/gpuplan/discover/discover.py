@@ -45,8 +45,8 @@ class RoundTrip:
             return tuple(_told(each) for each in _errors(problem.diagnostics))
         changes = (change for change in made.changes if change.address.kind in kinds)
         unknown = (each.diagnostic for each in made.unknown if each.address.kind in kinds)
-        told = {str(change.address) for change in made.changes}
-        errors = (each for each in _errors(made.diagnostics) if each.address not in told)
+        changed = {str(change.address) for change in made.changes}
+        errors = (each for each in _errors(made.diagnostics) if each.address not in changed)
         wrong = (each for each in errors if any(f"/{kind}/" in each.address for kind in kinds))
         return (*map(_change, changes), *map(_told, (*unknown, *wrong)))
 
@@ -79,11 +79,11 @@ def _change(change: Change) -> str:
     return f"a plan file cannot express {', '.join(paths[:_FIELDS])}{more} as it is"
 
 
-def discover_plan_file(name: str, told: Sequence[tuple[Host, Snapshot]]) -> Discovery:
+def discover_plan_file(name: str, changed: Sequence[tuple[Host, Snapshot]]) -> Discovery:
     """Describe nodes in a plan file called `name`, with a list of what had to be left out."""
-    nodes = [DiscoveredNode(host.name, snapshot) for host, snapshot in told]
+    nodes = [DiscoveredNode(host.name, snapshot) for host, snapshot in changed]
     devices = {node.name: add_gpus(node) for node in nodes}
-    hosts = {host.name: host for host, _ in told}
+    hosts = {host.name: host for host, _ in changed}
     for node in nodes:
         _keep_proven_gpus(RoundTrip(name, hosts[node.name], node, {}))
     keys = section_keys([each for node in nodes for each in node.entries])

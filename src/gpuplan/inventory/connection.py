@@ -91,7 +91,7 @@ _UNSAFE = re.compile(r"^-|[\x00-\x20\x7f]")
 
 
 class HostReader:
-    """Turns the variables of one host after another into `Host`s; the same fault of many hosts is told once."""
+    """Turns the variables of one host after another into `Host`s; the same fault of many hosts is reported once."""
 
     def __init__(self) -> None:
         self.faults: dict[tuple[str, Location | None], Diagnostic] = {}

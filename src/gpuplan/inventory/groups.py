@@ -146,7 +146,7 @@ class ParsedInventory:
             self.hosts.setdefault(name, {}).update(variables)
 
     def fault(self, summary: str, detail: str, fix: str, where: Location) -> None:
-        """Keep one fault; all are told together."""
+        """Keep one fault; all are reported together."""
         self.faults.append(Diagnostic(summary, detail, fix, where))
 
 

@@ -140,13 +140,13 @@ def load_inventory(path: str) -> Inventory:
         raw.fault("Group contains itself", detail, "Remove one of the children.", raw.groups[hierarchy.cycle[0]].where)
         raise Problem(raw.faults)
     groups_of = {name: hierarchy.groups_of(name) for name in raw.hosts}
-    hosts, told = _hosts(raw, groups_of)
-    errors = [one for one in (*raw.faults, *told) if one.severity is Severity.ERROR]
+    hosts, problems = _hosts(raw, groups_of)
+    errors = [one for one in (*raw.faults, *problems) if one.severity is Severity.ERROR]
     if not raw.hosts and not errors:
         errors.append(Diagnostic("Empty inventory", f"{path} contains no host.", where=Location(path)))
     if errors:
         raise Problem(errors)
-    warnings = tuple(one for one in told if one.severity is Severity.WARNING)
+    warnings = tuple(one for one in problems if one.severity is Severity.WARNING)
     return Inventory(hosts, hierarchy.members(groups_of), warnings)
 
 

@@ -102,11 +102,11 @@ def load_plan(
 
 
 def _validated(
-    document: Document, found: list[Diagnostic], told: Set[Where]
+    document: Document, found: list[Diagnostic], reported: Set[Where]
 ) -> tuple[PlanFile | None, frozenset[Where]]:
     """The plan file, or what of it is sound, and the places that are at fault.
 
-    Faults are added to `found`, but for those at places that were told of already.
+    Faults are added to `found`, except at places that were reported already.
     """
     from pydantic import ValidationError
 
@@ -125,7 +125,7 @@ def _validated(
         plan = PlanFile.model_validate(document.data)
     except ValidationError as error:
         all_of_them = schema_errors(error, document.data)
-        found.extend(to_diagnostics([fault for fault in all_of_them if fault.path not in told], document, PlanFile))
+        found.extend(to_diagnostics([fault for fault in all_of_them if fault.path not in reported], document, PlanFile))
         faulty = frozenset(fault.path for fault in all_of_them)
         try:
             plan = PlanFile.model_validate(valid_data(document.data, faulty))

@@ -149,7 +149,7 @@ class ContainerSection(EngineOptions):
         default=None, description="how long requests in flight are waited for before a replaced one is stopped; 10s"
     )
     update: Literal["stop-first", "start-first"] = "stop-first"
-    adopt: bool = Field(default=False, description="one of its name that somebody else made is replaced by this one")
+    adopt: bool = Field(default=False, description="an unmanaged container of its name is replaced by this one")
     ready: ReadinessSection = Field(default_factory=ReadinessSection)
     triton: TritonSection | None = None
 
@@ -168,7 +168,7 @@ class ContainerSection(EngineOptions):
 class IgnoredCheck(Section):
     """A check of models that is silenced (docs/checks.md)."""
 
-    id: str = Field(description="the id that the finding is told with")
+    id: str = Field(description="the id of the finding")
     reason: str = Field(min_length=1)
 
 

@@ -125,10 +125,10 @@ def _told(group: Sequence[SchemaError], document: Document, model: type[BaseMode
     if first.kind == "value_error":
         sentence = first.detail["msg"].removeprefix("Value error, ")
         reason, _, fix = sentence.partition("; ")
-        told = f"{dotted(first.path)} is {_written(first, document)}, which {reason}."
+        detail = f"{dotted(first.path)} is {_written(first, document)}, which {reason}."
         if first.misshapen or not reason.startswith("is "):
-            told = f"{dotted(first.path)} {reason}."
-        return Diagnostic("Invalid value", told, f"{fix[:1].upper()}{fix[1:]}." if fix else "", where)
+            detail = f"{dotted(first.path)} {reason}."
+        return Diagnostic("Invalid value", detail, f"{fix[:1].upper()}{fix[1:]}." if fix else "", where)
     wanted = " or ".join(dict.fromkeys(_wanted(fault) for fault in group))
     detail = f"{dotted(first.path)} is {_written(first, document)}; expected {wanted}."
     return Diagnostic("Invalid value", detail, _quick_fix(first, document), where)

@@ -140,7 +140,7 @@ _SENTENCES: tuple[tuple[str, str, str], ...] = (
 
 
 def sentence(error: yaml.MarkedYAMLError) -> tuple[str, str]:
-    """(what is wrong, what to do) of PyYAML's error, in words of whoever writes the file."""
+    """(what is wrong, what to do) of PyYAML's error, in the operator's words."""
     mark = error.context_mark
     problem = "; ".join(part for part in (error.context, error.problem) if part)
     at = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "the beginning"

@@ -84,8 +84,8 @@ def _secrets(line: str) -> Iterator[tuple[re.Match[str], int]]:
     """The name of each secret in the line that is not just a reference, and where its value begins."""
     if not _SECRET.search(line):
         return
-    told = _INSIDE.sub(lambda reference: " " * len(reference[0]), line)
-    for name in _WORD.finditer(told):
+    plain = _INSIDE.sub(lambda reference: " " * len(reference[0]), line)
+    for name in _WORD.finditer(plain):
         if not _SECRET.search(name[0]) or _PLACE.search(name[0]):
             continue
         between = _BETWEEN.match(line, name.end())

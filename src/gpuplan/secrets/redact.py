@@ -83,18 +83,18 @@ def source_line(where: Location) -> str | None:
     return hide_from(*lines[0]) if lines else None
 
 
-def redact_quoted_secrets(told: Diagnostic) -> Diagnostic:
-    """The same problem, told without repeating what must not be shown of the lines that it is about."""
-    if told.where is None or not (lines := _lines(told.where)):
-        return told
+def redact_quoted_secrets(problem: Diagnostic) -> Diagnostic:
+    """The same problem without the secret parts of the lines that it is about."""
+    if problem.where is None or not (lines := _lines(problem.where)):
+        return problem
     (text, start), *_ = lines
     words = tuple(_words(lines))
     if start is not None and "\\" in text[start:]:
         words += ("'", '"', "“")  # what is quoted may be the secret in another writing
-    in_fix = _repeats(told.fix, words) or _stopped_inside(told, start)
-    if in_fix or _repeats(told.detail, words):
-        return replace(told, detail=NOT_QUOTED, fix="" if in_fix else told.fix)
-    return told
+    in_fix = _repeats(problem.fix, words) or _stopped_inside(problem, start)
+    if in_fix or _repeats(problem.detail, words):
+        return replace(problem, detail=NOT_QUOTED, fix="" if in_fix else problem.fix)
+    return problem
 
 
 def _words(lines: Sequence[Line]) -> Iterator[str]:
@@ -107,18 +107,22 @@ def _words(lines: Sequence[Line]) -> Iterator[str]:
         yield from secret_words(further, whole=True)
 
 
-def _repeats(told: str, words: Sequence[str]) -> bool:
+def _repeats(problem: str, words: Sequence[str]) -> bool:
     return any(
-        word[:ENOUGH] in told
+        word[:ENOUGH] in problem
         if len(word) >= SHORTEST_quoting or not word.isalnum()
-        else f"'{word}'" in told or f"“{word}”" in told
+        else f"'{word}'" in problem or f"“{word}”" in problem
         for word in words
     )
 
 
-def _stopped_inside(told: Diagnostic, start: int | None) -> bool:
+def _stopped_inside(problem: Diagnostic, start: int | None) -> bool:
     """The parser stopped in the middle of a secret, and may name single characters of it."""
-    return start is not None and "not valid YAML" in told.summary and bool(told.where and told.where.column > start)
+    return (
+        start is not None
+        and "not valid YAML" in problem.summary
+        and bool(problem.where and problem.where.column > start)
+    )
 
 
 def _lines(where: Location) -> tuple[Line, ...]:

@@ -213,7 +213,7 @@ def _doubts(kind: str, name: str, base_dir: Path, environ: Mapping[str, str]) ->
     try:
         empty = kind != "cmd" and not _readers(environ, base_dir)[kind](name).strip()  # a command is run where needed
     except LookupError:
-        return  # told as an error where the secret is needed
+        return  # an error where the secret is needed
     if kind == "file" and _open_to_all(_path(base_dir, name)):
         detail = f"{name} holds a secret, and every user of this machine may read it."
         yield "A secret lies open", detail, f"chmod o-rwx {name}"

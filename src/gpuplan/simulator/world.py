@@ -39,7 +39,7 @@ def listening(state: NodeState) -> Iterator[Document]:
             yield _listener_document(protocol, port.host_ip, port.host_port, _PROXY, "docker-proxy", None)
         server = state.servers.get(container.id)
         if container.running and server is not None and network_of(container) == "host":
-            yield _listener_document("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - told
+            yield _listener_document("tcp", "0.0.0.0", server.http_port, container.pid, "tritonserver", container.id)  # noqa: S104 - reported
     yield _listener_document("tcp", "0.0.0.0", 22, _SSHD, "sshd", None)  # noqa: S104 - reported, not bound
     for listener in state.listeners:
         yield _listener_document("tcp", listener.address, listener.port, listener.pid, listener.name, None)

@@ -15,7 +15,7 @@ from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Exit, Problem, 
 from gpuplan.types.snapshot import Probe, ProbeError, Snapshot
 from gpuplan.types.value import Json, JsonObject
 
-# What the agent's answers look like; one that does not is told as such before anybody relies on it.
+# The format of the agent's answers, checked before they are used.
 
 Check = Callable[[object], bool]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpuplan.types.inventory import Host
 
 LOADER = 'import sys;sys.path.pop(0);exec(getattr(sys.stdin,"buffer",sys.stdin).readline())'
-"""Runs on every Python since 2.7, so that an old one can be told as such. What lies in the directory where it starts
+"""Runs on every Python since 2.7, so that an old one can be reported. What lies in the directory where it starts
 (path entry 0) is not imported: it may be anybody's, and this may run as root."""
 PACKAGE = "gpuplan_agent"
 DOCKER_SOCKET = "/var/run/docker.sock"

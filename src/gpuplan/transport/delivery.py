@@ -111,7 +111,7 @@ class _Delivery:
 
 
 class _Courier:
-    """Carries one job over one agent, until somebody has failed."""
+    """Carries one job over one agent, until one of them has failed."""
 
     def __init__(self, agent: BlobReceiver, arrived: OnArrived, failed: threading.Event) -> None:
         self._agent = agent

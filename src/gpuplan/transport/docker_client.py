@@ -50,7 +50,7 @@ def api_version(node: str, about: Mapping[str, object]) -> str:
     return f"{chosen[0]}.{chosen[1]}"
 
 
-# The docker SDK over any stream to the engine's socket, with what goes wrong on the way told as a Problem.
+# The docker SDK over any stream to the engine's socket, with connection errors raised as a Problem.
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +138,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
         try:
             response = super().send(request, *arguments, **options)
             if not options.get("stream"):
-                _ = response.content  # read here, so that an answer that breaks off is told here
+                _ = response.content  # read here, so that an incomplete answer fails here
             return response
         except requests.RequestException as error:
             waited = f"no answer within {options.get('timeout') or PATIENCE:g} s"

@@ -121,7 +121,7 @@ class AgentLines:
                 self.send(b"\n")
 
 
-# Why a program did not start on a node, told from its exit status and what sudo, the shell or Python said.
+# Why a program did not start on a node, from its exit status and the output of sudo, the shell or Python.
 
 
 class Reason(NamedTuple):

@@ -55,21 +55,21 @@ def credentials_for(image: str) -> Credentials:
         why = "not a docker configuration file"
         raise Problem(_unusable(registry, source, why, "Correct the file, or run docker login again.")) from error
     helper = known.get_credential_store(registry)
-    told = f"{source} (docker-credential-{helper})" if helper else source
+    place = f"{source} (docker-credential-{helper})" if helper else source
     if helper and shutil.which(f"docker-credential-{helper}") is None:
         raise Problem(
             _unusable(
-                registry, told, f"docker-credential-{helper} is not installed", f"Install docker-credential-{helper}."
+                registry, place, f"docker-credential-{helper} is not installed", f"Install docker-credential-{helper}."
             )
         )
     try:
         found = known.resolve_authconfig(registry)
     except (errors.DockerException, OSError, ValueError, KeyError) as error:
         fix = f"Run docker-credential-{helper} list to see why."
-        raise Problem(_unusable(registry, told, f"docker-credential-{helper} failed", fix)) from error.with_traceback(
+        raise Problem(_unusable(registry, place, f"docker-credential-{helper} failed", fix)) from error.with_traceback(
             None
         )
-    return Credentials(registry, told, dict(found or {}))
+    return Credentials(registry, place, dict(found or {}))
 
 
 def refused(given: Credentials) -> tuple[str, str]:

@@ -36,7 +36,7 @@ class Question:
     probes: Sequence[str] = PROBES
     deadlines: Mapping[str, float] = field(default_factory=lambda: DEADLINES)
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Node → images whose registries are asked as well, through that node's engine; the agent is not told of them."""
+    """Node → images whose registries are asked as well, through that node's engine; they are not sent to the agent."""
 
 
 class Session(Protocol):

@@ -188,7 +188,7 @@ _OFFICIAL = re.compile(r"^nvcr\.io/nvidia/tritonserver:\d\d\.\d\d-(?P<flavour>[\
 
 
 def missing_in(image: str, release: str, backend: str) -> str | None:
-    """Why one of NVIDIA's images does not have a backend; None where it has it, or where nobody knows.
+    """Why one of NVIDIA's images does not have a backend; None if it has it, or if that is unknown.
 
     Only images of nvcr.io/nvidia are judged: others may hold anything under any tag.
     """

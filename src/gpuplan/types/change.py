@@ -94,7 +94,7 @@ class Change:
     reasons: tuple[str, ...] = ()
     """Why, in full sentences without a full stop. They explain; they never decide."""
     interrupts: tuple[str, ...] = ()
-    """What stops serving while it is made so: “container triton-cls stops”. Empty = nobody notices."""
+    """What stops serving during the change: “container triton-cls stops”. Empty = nothing."""
     disturbs: Mapping[Address, str] = field(default_factory=dict)
     """Resources and parts whose identity or presence changes → why; what needs them must follow."""
     cause: Address | None = None
@@ -113,7 +113,7 @@ class Unmanaged:
     in_the_way_of: Address | None = None
     """The wanted resource that cannot be made because of it; the guard of that name refuses."""
     guard: str = ""
-    """The guard that refuses, such as ``unmanaged-slice``; empty where it is in nobody's way."""
+    """The guard that refuses, such as ``unmanaged-slice``; empty if it blocks nothing."""
     sees: tuple[Address, ...] = ()
     """GPUs and slices of this plan file that a container which runs could compute on: isolation is broken."""
     as_wanted: bool = False
@@ -188,7 +188,7 @@ class ChangeSet:
     targets: tuple[str, ...] = ()
     """Globs over the addresses that it is confined to; empty = all of them."""
     replace: tuple[str, ...] = ()
-    """Globs over the addresses that it makes anew whether they differ or not."""
+    """Globs over the addresses that it replaces even if unchanged."""
 
     @property
     def empty(self) -> bool:

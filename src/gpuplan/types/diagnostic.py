@@ -1,4 +1,4 @@
-"""Diagnostics: a problem told well. What, where, why, and what to do."""
+"""Diagnostics: a problem with what, where, why, and what to do."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Diagnostic:
 
 
 class Problem(Exception):
-    """Raised where work cannot go on; carries everything the operator will be told."""
+    """Raised if work cannot continue; carries all diagnostics for the operator."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic, exit_code: Exit = Exit.ERROR) -> None:
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)

@@ -45,7 +45,7 @@ class NodeOutcome:
     """What the last look still found different; not empty = it did not converge."""
 
 
-# Events: what happens while work goes on, for whoever shows progress.
+# Events: what happens while work goes on, for progress display.
 
 
 @dataclass(frozen=True)
@@ -106,4 +106,4 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """A listener for whoever shows nothing."""
+    """A listener that shows nothing."""

@@ -88,4 +88,4 @@ class DiffContext:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Resolved secrets by reference."""
     replace: tuple[str, ...] = ()
-    """Globs over the addresses that are to be made anew whether they differ or not."""
+    """Globs over the addresses that are replaced even if unchanged."""

@@ -91,7 +91,7 @@ def digest(value: Json) -> str:
 
 
 def keyed_digest(key: str, *texts: str) -> str:
-    """HMAC-SHA256 over texts, in hexadecimal, cut to 128 bits: by it a text is recognised by whoever has the key."""
+    """HMAC-SHA256 over texts, in hexadecimal, cut to 128 bits: recognises a text given the key."""
     return hmac.new(key.encode(), canonical(list(texts)).encode(), hashlib.sha256).hexdigest()[:32]
 
 

@@ -174,7 +174,7 @@ WRITING = 60.0
 LISTING = 30.0
 """Seconds that nvidia-smi may take."""
 LONGEST_MESSAGE = 2000
-"""Characters that are told of what nvidia-ctk said."""
+"""Characters of nvidia-ctk's output that are reported."""
 
 
 def generate_cdi(world: World, path: str) -> dict[str, object]:

@@ -95,7 +95,7 @@ NO_INSTANCE = 0xFFFFFFFF
 
 
 def probe(world: World, patience: float | None = None) -> dict[str, object]:
-    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds is left behind, and told."""
+    """The value of the probe `gpu`. A GPU that does not answer within `patience` seconds is skipped, and reported."""
     nvml = world.nvml()
     nvml.nvmlInit()
     hung = True
@@ -132,8 +132,8 @@ def _all(world: World, nvml: Any, patience: float) -> list[dict[str, object]]:
 def _told(index: int, answer: Mapping[str, Any]) -> dict[str, object]:
     if "error" in answer:
         return {"index": index, "error": answer["error"]}
-    told: dict[str, object] = answer["value"]
-    return told
+    value: dict[str, object] = answer["value"]
+    return value
 
 
 def _code(gpu: Mapping[str, Any]) -> object:

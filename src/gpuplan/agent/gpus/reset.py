@@ -29,9 +29,9 @@ def reset(world: World, uuid: str) -> dict[str, object]:
     with _persistence_off(world, uuid):
         code, said = world.run(("nvidia-smi", "--gpu-reset", "-i", uuid), PATIENCE)
     if code:
-        told = " ".join(said.split())
-        word = next((word for text, word in REFUSALS if text in told.lower()), "unexpected")
-        raise Failure(word, told or "nvidia-smi ended with {}".format(code))
+        message = " ".join(said.split())
+        word = next((word for text, word in REFUSALS if text in message.lower()), "unexpected")
+        raise Failure(word, message or "nvidia-smi ended with {}".format(code))
     return {}
 
 

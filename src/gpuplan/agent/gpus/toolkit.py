@@ -1,6 +1,6 @@
 """CDI specifications: the device names that those of NVIDIA on the node list.
 
-An engine that gives GPUs by CDI knows only what such a file lists; nobody writes it anew when slices change
+An engine that gives GPUs by CDI knows only what such a file lists; nothing updates it when slices change
 (NVIDIA/nvidia-container-toolkit#1828).
 """
 
@@ -52,9 +52,9 @@ def parse_specification(text: str) -> tuple[str, list[str]]:
     if not text.lstrip().startswith("{"):
         kind = YAML_KIND.search(text)
         return (kind.group(1) if kind else ""), [match.group(1) for match in YAML_NAME.finditer(text)]
-    told = json.loads(text)
+    found_document = json.loads(text)
     try:
-        return str(told["kind"]), [str(each["name"]) for each in told.get("devices") or ()]
+        return str(found_document["kind"]), [str(each["name"]) for each in found_document.get("devices") or ()]
     except (KeyError, TypeError) as error:
         raise ValueError("not a CDI specification") from error
 
@@ -87,9 +87,9 @@ def char_links(dev: str = "/dev") -> bool | None:
     """Whether /dev/char has a link to each GPU's device file, by which systemd keeps them; None without such files."""
     found = []
     for name in filter(DEVICE.match, os.listdir(dev)):
-        told = os.stat(os.path.join(dev, name))
-        if stat.S_ISCHR(told.st_mode):
-            number = "{}:{}".format(os.major(told.st_rdev), os.minor(told.st_rdev))
+        found_document = os.stat(os.path.join(dev, name))
+        if stat.S_ISCHR(found_document.st_mode):
+            number = "{}:{}".format(os.major(found_document.st_rdev), os.minor(found_document.st_rdev))
             found.append(os.path.lexists(os.path.join(dev, "char", number)))
     return all(found) if found else None
 

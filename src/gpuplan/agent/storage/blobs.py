@@ -35,15 +35,15 @@ MODE = 0o644
 class Incoming:
     """One content that arrives in pieces. Two that write the same see it by its size, or at the latest by its hash."""
 
-    def __init__(self, root: str, digest: str, size: int, anew: bool) -> None:
-        """Open what is there of it; `anew` forgets that."""
+    def __init__(self, root: str, digest: str, size: int, restart: bool) -> None:
+        """Open what is there of it; `restart` drops it."""
         self._root = root
         self._digest = digest
         self._size = size
         self._path = incoming_path(root, digest)
         make_directory(os.path.dirname(self._path), PRIVATE, root)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        if anew or os.fstat(self._descriptor).st_size > size:
+        if restart or os.fstat(self._descriptor).st_size > size:
             os.ftruncate(self._descriptor, 0)
         self._hash = hashlib.sha256()
         for piece in iter(lambda: os.read(self._descriptor, PIECE), b""):
@@ -103,7 +103,7 @@ def sync_all(directory: str) -> None:
 
 
 GIVEN_UP = 3 * 86400.0
-"""Seconds after the last piece of a content, from which on nobody is expected to go on with it."""
+"""Seconds after the last piece of a content after which it counts as abandoned."""
 
 
 class Blobs:
@@ -142,18 +142,18 @@ class Blobs:
         if self.intact(digest):
             return {"have": size, "whole": True}
         self._drop(digest, wholly=False)
-        self._incoming[digest] = Incoming(self._root, digest, size, anew=False)
+        self._incoming[digest] = Incoming(self._root, digest, size, restart=False)
         return {"have": self._incoming[digest].written, "whole": False}
 
     def put(self, digest: str, size: int, offset: int, body: bytes, last: bool) -> dict[str, object]:
-        """One piece of a content, in order; the last one is checked and makes it a blob. At 0 it begins anew.
+        """One piece of a content, in order; the last one is checked and makes it a blob. Offset 0 starts over.
 
         Raises Failure `corrupt` if size or digest differ, OSError where the disk is full; nothing is left of it.
         """
         checked_digest(digest)
         if offset == 0:
             self._drop(digest, wholly=False)
-            self._incoming[digest] = Incoming(self._root, digest, size, anew=True)
+            self._incoming[digest] = Incoming(self._root, digest, size, restart=True)
         coming = self._incoming.get(digest)
         if coming is None or coming.written != offset:
             self._drop(digest, wholly=False)
@@ -222,7 +222,7 @@ class Blobs:
         self._awaited.difference_update(digests)
 
     def collect(self) -> dict[str, object]:
-        """Remove blobs with no other hard link, and what nobody went on bringing: no repository of any plan uses them.
+        """Remove blobs with no other hard link, and abandoned transfers: no repository of any plan uses them.
 
         What was asked for in this process and is not used yet stays.
         """
@@ -258,7 +258,7 @@ class Blobs:
                     yield digest, state
 
     def _finish(self, digest: str, coming: Incoming) -> None:
-        """Make it a blob, unless somebody else has meanwhile: repositories are linked to that one."""
+        """Make it a blob, unless another process has meanwhile: repositories are linked to that one."""
         coming.check()
         if self.intact(digest):
             self._drop(digest, wholly=True)

@@ -101,7 +101,7 @@ class Hashes:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 before = state_of(os.fstat(descriptor))
                 write_all(descriptor, text.encode())
-                if before == self._seen or not before[1]:  # nobody else has written, so there is nothing to read again
+                if before == self._seen or not before[1]:  # no other process has written
                     self._seen = state_of(os.fstat(descriptor))
             finally:
                 os.close(descriptor)

@@ -27,7 +27,7 @@ from .files import (
 # The node's lock: flock, so that it falls when its holder is gone, with the holder named in the file.
 
 PATIENCE = 0.5
-"""Seconds to try: whoever only looks who holds the lock has it shared for an instant."""
+"""Seconds to try: a process that reads the lock's holder shares it for an instant."""
 NAMELESS = {"run": "", "who": "unknown", "since": "", "pid": 0}
 """A holder whose name is not written yet."""
 
@@ -73,7 +73,7 @@ class Lock:
 
 
 def lock_holder(root: str) -> Mapping[str, object] | None:
-    """Who holds the lock at this moment; None if nobody does, or if this user may not know."""
+    """Who holds the lock now; None if it is free, or if this user may not read it."""
     try:
         descriptor = os.open(lock_path(root), os.O_RDONLY)
     except (FileNotFoundError, PermissionError):
@@ -196,11 +196,11 @@ FORMAT = 1
 KINDS = ("gpu", "container")
 """What plans can take from one another; repositories and models lie within a plan's own."""
 MOST = 1000
-"""Plan files on one node. A list that is cut short would say that the rest is nobody's, so more of them is an error."""
+"""Plan files on one node. A truncated list would mean that the rest is unmanaged, so more is an error."""
 
 
 def probe_others(world: World, plan: str) -> dict[str, object]:
-    """The value of the probe `others`: all plans but the asked one. A damaged record is told in its plan's place."""
+    """The value of the probe `others`: all other plans. A damaged record is reported in its plan's place."""
     names = [name for name in _plans(world.root) if name != plan]
     if len(names) > MOST:
         raise Failure("too_large", "there are more than {} plan files on the node".format(MOST))

@@ -305,7 +305,7 @@ def _load_models(here: str) -> str:
 # The repository probe: which files each model of a plan has on the node, by their SHA-256.
 
 LONGEST_TEXT = 65536
-"""Bytes of a config.pbtxt that is still told as text."""
+"""Bytes up to which a config.pbtxt is reported as text."""
 ODD = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 """What else may lie in a directory."""
 
@@ -326,7 +326,7 @@ def _repository(here: str, hashes: Hashes) -> dict[str, object]:
 
 
 def _guarded(here: str, name: str, hashes: Hashes) -> dict[str, object]:
-    """One model; one that cannot be read does not keep the others from being told."""
+    """One model; one that cannot be read does not hide the others."""
     try:
         return _model(here, name, hashes)
     except (OSError, Failure) as error:
@@ -373,7 +373,7 @@ def _file(path: str, state: os.stat_result, config: bool, hashes: Hashes) -> dic
 
 
 def _text(path: str, size: int) -> dict[str, object]:
-    """The text of a model's config, so that a difference can be told field by field; nothing where it is none."""
+    """The text of a model's config, so that differences can be shown field by field; None if it is not text."""
     if size > LONGEST_TEXT:
         return {}
     try:
@@ -384,7 +384,7 @@ def _text(path: str, size: int) -> dict[str, object]:
 
 
 def _names(directory: str) -> list[str]:
-    """What lies in a directory; nothing if there is none. A right that is missing is told, not hidden."""
+    """What lies in a directory; nothing if there is none. Missing permission is an error, not hidden."""
     try:
         return sorted(name for name in os.listdir(directory) if not name.startswith("."))
     except FileNotFoundError:

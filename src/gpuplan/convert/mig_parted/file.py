@@ -92,16 +92,16 @@ def read_mig_parted(path: str) -> MigPartedFile:
     if not isinstance(document.data, dict):
         detail = "A mig-parted file is a mapping that begins with 'version: v1' and has 'mig-configs'."
         raise Problem(Diagnostic("The file is not a mig-parted file", detail, where=document.at(())))
-    told = [*_misnamed(document)]
+    problems = [*_misnamed(document)]
     read = None
     try:
         read = MigPartedFile.model_validate(document.data)
     except ValidationError as error:
-        told.extend(to_diagnostics(schema_errors(error, document.data), document, MigPartedFile, _WHOLE))
+        problems.extend(to_diagnostics(schema_errors(error, document.data), document, MigPartedFile, _WHOLE))
     else:
-        told.extend((*_empty(read, document), *_ambiguous(read, document)))
-    if read is None or told:
-        raise Problem(sorted(told, key=by_place))
+        problems.extend((*_empty(read, document), *_ambiguous(read, document)))
+    if read is None or problems:
+        raise Problem(sorted(problems, key=by_place))
     return read
 
 

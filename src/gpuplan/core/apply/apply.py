@@ -68,8 +68,8 @@ def apply_node(host: Host, node: NodeChanges, run: Run) -> NodeOutcome:
     except Problem as problem:
         return NodeOutcome(host.name, diagnostics=problem.diagnostics, exit_code=problem.exit_code)
     except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what was done on the others
-        told = internal_error(host.name, fault, f"Applying to {host.name}")
-        return NodeOutcome(host.name, diagnostics=(told,), exit_code=Exit.ERROR)
+        crash = internal_error(host.name, fault, f"Applying to {host.name}")
+        return NodeOutcome(host.name, diagnostics=(crash,), exit_code=Exit.ERROR)
 
 
 @contextmanager
@@ -93,18 +93,18 @@ def _under_lock(session: Session, node: NodeChanges, run: Run) -> NodeOutcome:
         return refused
     _require_room(snapshot)
     record = read_record(snapshot, run.change_set.plan)
-    ledger = RecordKeeper(session, record, run.change_set.run, run.who, boot_id(snapshot))
+    keeper = RecordKeeper(session, record, run.change_set.run, run.who, boot_id(snapshot))
     whole = {change.address for change in node.changes} == {change.address for change in fresh.changes}
     if not node.changes:
-        _settle(session, ledger, node, fresh, run)
+        _settle(session, keeper, node, fresh, run)
         return _conclude(node, fresh, (), run, whole)
     journal = Journal(session, run.change_set.plan, run.change_set.run)
-    outcomes = _do(session, node, run, ledger, journal)
+    outcomes = _do(session, node, run, keeper, journal)
     try:
         last = _compare(node, session.ask(Question(run.change_set.plan)), run)
         outcome = _conclude(node, last, outcomes, run, whole)
         journal.ends(outcome.exit_code)
-        _settle(session, ledger, node, last, run)
+        _settle(session, keeper, node, last, run)
     except Problem as problem:
         return NodeOutcome(node.node, outcomes, problem.diagnostics, Exit.ERROR)
     return outcome
@@ -126,22 +126,22 @@ def _require_room(snapshot: Snapshot) -> None:
         )
 
 
-def _settle(session: Session, ledger: RecordKeeper, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
+def _settle(session: Session, keeper: RecordKeeper, planned: NodeChanges, last: NodeChanges, run: Run) -> None:
     """Bring the record up to the last look; of a plan file of which nothing is left, it goes.
 
     So does what no plan file uses any more of the files that were brought.
     """
-    ledger.settle(last, run.scope, [change.address for change in planned.changes])
-    left = ledger.record.resources or ledger.record.remembered or last.changes or last.unknown
+    keeper.settle(last, run.scope, [change.address for change in planned.changes])
+    left = keeper.record.resources or keeper.record.remembered or last.changes or last.unknown
     if run.change_set.destroy and not left:
         session.agent("record.remove", plan=run.change_set.plan)
     else:
-        ledger.write()
+        keeper.write()
     session.agent("blob.collect")
 
 
-def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, anew: tuple[str, ...] = ()) -> NodeChanges:
-    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets, anew))
+def _compare(node: NodeChanges, snapshot: Snapshot, run: Run, replace_globs: tuple[str, ...] = ()) -> NodeChanges:
+    return run.scope.of(compare(node.desired, snapshot, run.change_set.plan, run.secrets, replace_globs))
 
 
 def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | None:
@@ -156,12 +156,12 @@ def _refusal(node: NodeChanges, fresh: NodeChanges, run: Run) -> NodeOutcome | N
 
 
 def _do(
-    session: Session, node: NodeChanges, run: Run, ledger: RecordKeeper, journal: Journal
+    session: Session, node: NodeChanges, run: Run, keeper: RecordKeeper, journal: Journal
 ) -> tuple[StepOutcome, ...]:
-    apply_context = partial(NodeContext, session, run.change_set.plan, run.base, run.secrets, keeper=ledger)
+    apply_context = partial(NodeContext, session, run.change_set.plan, run.base, run.secrets, keeper=keeper)
     _preflight(node, apply_context(lambda _: None))
     journal.begins(run.who, len(node.order))
-    return StepRunner(node, apply_context, journal, ledger, run.listen, run.stop, redactor(run.secrets.values())).run()
+    return StepRunner(node, apply_context, journal, keeper, run.listen, run.stop, redactor(run.secrets.values())).run()
 
 
 def _preflight(node: NodeChanges, apply_context: ApplyContext) -> None:
@@ -211,7 +211,7 @@ def _not_converged(address: str) -> Diagnostic:
     return Diagnostic(
         "A resource did not converge",
         f"All steps for {address} reported success, and a last look at the node still finds it different.",
-        "Run gpuplan plan to see what differs; somebody else may be changing the node at the same time.",
+        "Run gpuplan plan to see what differs; something else may be changing the node at the same time.",
         address=address,
     )
 

@@ -37,7 +37,7 @@ class Keeper(Protocol):
 
 
 class NodeContext:
-    """The hands of one step on one node; what it says is shown live and kept in the step's transcript."""
+    """What one step may use on its node; its progress is shown live and kept in the step's transcript."""
 
     def __init__(
         self,

@@ -45,13 +45,13 @@ def read_record(snapshot: Snapshot, plan: str) -> Record:
 
 
 def missing_record_warning(snapshot: Snapshot, record: Record) -> Diagnostic | None:
-    """Word of a node that has containers of the plan file and no record of it: somebody removed the record."""
+    """Word of a node that has containers of the plan file and no record of it: the record was removed."""
     if not record.empty or snapshot.probe("docker").error is not None:
         return None
     try:
         names = sorted(each.role for each in containers(snapshot.probe("docker").value) if each.plan == record.plan)
     except (KeyError, TypeError, ValueError):
-        return None  # told by the rooms that read containers
+        return None  # reported by the kinds that read containers
     if not names:
         return None
     return Diagnostic(
@@ -169,7 +169,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# The ledger: keeps one node's record true while steps are done, and writes it after each.
+# Keeps one node's record up to date while steps run, and writes it after each.
 
 _ROLLED_BACK = {room.name: room.rolled_back for room in KINDS}
 

@@ -84,7 +84,7 @@ class StepRunner:
         node: NodeChanges,
         context: Callable[[Callable[[str], None], Callable[[str, Amount], None]], ApplyContext],
         journal: Journal,
-        ledger: RecordKeeper,
+        keeper: RecordKeeper,
         listen: Listener,
         stop: threading.Event,
         redact: Redactor,
@@ -92,7 +92,7 @@ class StepRunner:
         self._node = node
         self._hands = context
         self._journal = journal
-        self._ledger = ledger
+        self._keeper = keeper
         self._listen = listen
         self._stop = stop
         self._redact = redact
@@ -200,7 +200,7 @@ class StepRunner:
 
         try:
             self._journal.step_begins(step.id, step.title)
-            self._ledger.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
+            self._keeper.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
         except ConnectionLost as problem:
             self._lost = True
             return problem.diagnostics
@@ -227,10 +227,10 @@ class StepRunner:
         rest = [each.id for each in change.steps if each.id != step.id]
         if outcome.status is Status.DONE and all(self._done(name) for name in rest):
             if change.action is Action.DELETE:
-                self._ledger.removed(change.address)
+                self._keeper.removed(change.address)
             elif desired := self._desired.get(change.address):
-                self._ledger.applied(desired)
-        self._ledger.write()
+                self._keeper.applied(desired)
+        self._keeper.write()
 
 
 def _skipped(step: Step, why: str) -> StepOutcome:

@@ -20,7 +20,7 @@ class Scope:
     """Globs over addresses."""
     kinds: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
-    """Globs over addresses of what is made anew whether it differs or not."""
+    """Globs over addresses that are replaced even if unchanged."""
 
     def of(self, node: NodeChanges) -> NodeChanges:
         """The part of a node's changes that lies within."""
@@ -76,14 +76,14 @@ def _is_about(text: str, kept: Collection[Address], targets: Sequence[str]) -> b
 
 
 def without_unrelated_guards(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:
-    """The same node without the guards of what is in nobody's way as long as only `kept` changes."""
+    """The same node without the guards of what blocks nothing if only `kept` changes."""
     unmanaged = tuple(each if _concerns(each, kept) else replace(each, guard="") for each in node.unmanaged)
     return replace(node, unmanaged=unmanaged)
 
 
-def _concerns(stranger: Unmanaged, kept: Collection[Address]) -> bool:
+def _concerns(unmanaged: Unmanaged, kept: Collection[Address]) -> bool:
     """True where one of the changes that stay has to do with it; only then may its guard be left out."""
-    concerned = [stranger.address, *([stranger.in_the_way_of] if stranger.in_the_way_of else [])]
+    concerned = [unmanaged.address, *([unmanaged.in_the_way_of] if unmanaged.in_the_way_of else [])]
     return any(one.covers(each) or each.covers(one) for one in concerned for each in kept)
 
 
@@ -130,7 +130,7 @@ def _kind(address: str) -> str:
 
 
 def _left_out(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Diagnostic]:
-    """What interrupts something that runs has to come first; what stands still already is in nobody's way."""
+    """What interrupts something that runs has to come first; what is already stopped blocks nothing."""
     before = predecessors([step for change in changes for step in change.steps])
     for change in changes:
         if change.address.kind not in kinds:

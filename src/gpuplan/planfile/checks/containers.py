@@ -41,8 +41,8 @@ def _image(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[D
     if container.image is not None and re.search(r"\s", container.image):
         detail = f"The image {container.image!r} of {name} contains spaces."
         yield Diagnostic("Invalid image", detail, "Write REPOSITORY:TAG.", plan.where(*path, "image"))
-    if container.archive is not None and (told := path_problem(plan, container.archive, "file")):
-        yield Diagnostic("Archive not found", *told, plan.where(*path, "archive"))
+    if container.archive is not None and (problem := path_problem(plan, container.archive, "file")):
+        yield Diagnostic("Archive not found", *problem, plan.where(*path, "archive"))
 
 
 def _each(plan: PlanFile, name: str, container: ContainerSection, each: str) -> Iterator[Diagnostic]:
@@ -77,8 +77,8 @@ def _server(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[
         detail = f"{name} uses {', '.join(container.gpus)}, but Triton is one process and can use only one MIG slice."
         fix = "Use one Triton per slice: set each: GPU/SLICE*, or define one container per slice."
         yield Diagnostic("Triton has more than one slice", detail, fix, plan.where("containers", name, "gpus"))
-    if container.triton is not None and (told := wrong_repository(container.triton.repository)):
-        yield Diagnostic("Invalid model repository", *told, plan.where("containers", name, "triton", "repository"))
+    if container.triton is not None and (problem := wrong_repository(container.triton.repository)):
+        yield Diagnostic("Invalid model repository", *problem, plan.where("containers", name, "triton", "repository"))
     own = container.triton is not None and starts_itself(container.triton.repository)
     for key in ("command", "entrypoint"):
         if getattr(container, key) is not None and not own:
@@ -91,8 +91,8 @@ def _gpus(plan: PlanFile, name: str, container: ContainerSection) -> Iterator[Di
     path = ("containers", name)
     for number, reference in enumerate(container.gpus):
         where = plan.where(*path, "gpus", number)
-        if told := reference_problem(plan, reference):
-            yield Diagnostic("Unknown GPU", *told, where)
+        if problem := reference_problem(plan, reference):
+            yield Diagnostic("Unknown GPU", *problem, where)
         elif reference in container.gpus[:number]:
             yield Diagnostic("GPU listed twice", f"{name} lists {reference} twice.", "Remove one of them.", where)
 

@@ -43,8 +43,8 @@ def _source(plan: PlanFile, name: str, model: ModelSection) -> Iterator[Diagnost
         fix = "Add source: DIRECTORY, or set the server's repository in triton.repository."
         detail = f"{name} has no source, and {', '.join(local)} serves only models that gpuplan copies to it."
         yield Diagnostic("Model has no source", detail, fix, where)
-    elif model.source is not None and (told := path_problem(plan, model.source, "directory")):
-        yield Diagnostic("Model source not found", *told, where)
+    elif model.source is not None and (problem := path_problem(plan, model.source, "directory")):
+        yield Diagnostic("Model source not found", *problem, where)
     if remote and not local:
         from gpuplan.planfile.sources.repositories import overlay_faults
 

@@ -119,7 +119,7 @@ _NUMBER = re.compile(r"^([^/\[]+)\[\d+\]")
 
 
 def check_nodes(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
-    """What is wrong with the plan file on these nodes; a fault that many nodes share is told once, with their names.
+    """What is wrong with the plan file on these nodes; a fault of many nodes is reported once, with their names.
 
     A glob that means no node is a warning, since an inventory may be a part of the fleet; a name is an error.
     """

@@ -196,7 +196,7 @@ def _file() -> Path:
 def _in_cache(*statements: tuple[str, Sequence[object]]) -> str:
     """Run statements in one transaction; the first value that the last one gives, empty where it gives none.
 
-    A cache that cannot be had costs time, nothing else; one that is damaged is begun anew.
+    A cache that cannot be read costs only time; a damaged one is re-created.
     """
     import sqlite3
 

@@ -34,7 +34,7 @@ _ACCOUNT = re.compile(r"^[0-9a-z]{3,24}$")
 _TAKEN = ("/", "/gpuplan")
 """Directories of the node that hold no models."""
 _OURS = "/var/lib/gpuplan"
-"""Neither it nor anything below it is a repository of somebody else's."""
+"""gpuplan's own directory: neither it nor anything below it can be used as a repository."""
 
 
 @dataclass(frozen=True)

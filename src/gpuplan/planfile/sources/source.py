@@ -165,7 +165,7 @@ def sources_on(plan: PlanFile, host: Host, container: str) -> tuple[tuple[ModelS
 
 def silenced_count(plan: PlanFile) -> int:
     """How many findings the plan file's `ignore_checks` held back, as far as its sources were read."""
-    return sum(told.silenced for told in _read_before(plan).values())
+    return sum(problems.silenced for problems in _read_before(plan).values())
 
 
 Models = tuple[tuple[str, ModelSection], ...]
@@ -224,13 +224,13 @@ def _read(plan: PlanFile, home: PlacedContainer, models: Models) -> _Told:
     sources: list[ModelSource] = []
     faults = [*found.unread]
     for name, draft in found.drafts.items():
-        told = [*found.of(name)]
-        if not any(each.severity is Severity.ERROR for each in told):
+        problems = [*found.of(name)]
+        if not any(each.severity is Severity.ERROR for each in problems):
             try:
                 sources.append(_source(plan, draft))
             except Problem as problem:
-                told.extend(problem.diagnostics)
-        faults.extend(told)
+                problems.extend(problem.diagnostics)
+        faults.extend(problems)
     return _Told(tuple(sources), (*faults, *found.verdict.server), found.verdict.silenced)
 
 
@@ -291,8 +291,8 @@ def lint_models(plan: PlanFile) -> tuple[tuple[Diagnostic, ...], int]:
     found: dict[Diagnostic, None] = {}
     silenced: dict[tuple[str, str], int] = {}
     for host, placed in servers_without_inventory(plan):
-        told, held = lint_models_on(plan, host, placed)
-        found.update(dict.fromkeys(told))
+        problems, held = lint_models_on(plan, host, placed)
+        found.update(dict.fromkeys(problems))
         silenced[str(placed.path[1]), placed.name] = held
     return tuple(found), sum(silenced.values())
 

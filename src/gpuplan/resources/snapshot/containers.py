@@ -49,7 +49,7 @@ class EngineContainer:
     started: str = ""
     """When it was last started, as the engine writes it; empty where it never was."""
     copied: bool = False
-    """It has the labels of its image, which somebody made of a container of ours: its own say nothing."""
+    """Its labels come from its image, which was committed from one of our containers, so they say nothing."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -86,8 +86,10 @@ def containers(probe: Json) -> tuple[EngineContainer, ...]:
     value = as_object(probe)
     found = (parse_container(as_object(each)) for each in as_list(value["containers"]))
     brought = image_labels(value)
-    told = (replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found)
-    return tuple(sorted(told, key=lambda each: each.name))
+    containers = (
+        replace(each, copied=is_copy(each.name, each.labels, brought.get(each.image_id, {}))) for each in found
+    )
+    return tuple(sorted(containers, key=lambda each: each.name))
 
 
 def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
@@ -99,10 +101,10 @@ def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
 
 
 def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
-    """True for what somebody made of an image that `docker commit` had made of a container of ours.
+    """True for a container created from an image that was committed from one of our containers.
 
     Such an image hands the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
-    unless somebody gave it another.
+    unless it was renamed.
     """
     role = brought.get(NAME)
     if not isinstance(role, str) or name == role or name.startswith(role + REPLACEMENT_MARK):

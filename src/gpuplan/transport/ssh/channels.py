@@ -136,7 +136,7 @@ class Pump:
                 self._near.sendall(piece)
             self._near.shutdown(socket.SHUT_WR)
         except (OSError, EOFError, paramiko.SSHException):
-            self._far.close()  # nobody reads any more, so the program at the far end is to end as well
+            self._far.close()  # the reader is gone, so the program at the far end must end as well
         self._one_less()
 
     def _one_less(self) -> None:
@@ -184,7 +184,7 @@ class _Forwarding:
                 near, _ = self._listener.accept()
             except TimeoutError:
                 continue
-            except OSError:  # too many open files: whoever waits is let in once there are fewer
+            except OSError:  # too many open files: waiting clients are accepted once there are fewer
                 self._stopping.wait(POLL)
                 continue
             if self._stopping.is_set():

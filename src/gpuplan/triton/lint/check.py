@@ -1,4 +1,4 @@
-"""What a check is: an id, how bad its finding is, and what Triton does where nobody heeds it."""
+"""What a check is: an id, how bad its finding is, and what Triton does if it is ignored."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ class TargetServer:
     flags: Mapping[str, tuple[str, ...]] | None = None
     """Options of `tritonserver` without their dashes → the values given."""
     flags_are_checked: bool = False
-    """True where whoever states the flags has them checked."""
+    """True if the flags are checked elsewhere."""
     completion_is_stated: bool = False
     """True where the operator decided whether the server fills in what a config leaves out."""
     where: Callable[..., Location] = lambda *_: Location("")
     """Where something of the server is stated: ``where("shm_size")``."""
 
     def flag(self, name: str) -> tuple[str, ...]:
-        """The values of a flag; none where it is not given or nobody knows."""
+        """The values of a flag; empty if it is not given or not known."""
         return (self.flags or {}).get(name, ())
 
     @property
     def completes_configs(self) -> bool:
-        """True where the server fills in what a config leaves out, which it does unless it is told not to."""
+        """True if the server completes configs, which is its default."""
         off = self.flag("disable-auto-complete-config") or self.flag("strict-model-config")[-1:] == ("true",)
         return not off and not (self.release and self.release < "22.07" and not self.flag("strict-model-config"))
 
@@ -117,7 +117,7 @@ class LintedModel:
 
     @property
     def model_files(self) -> tuple[str, ...]:
-        """The names of which one must lie in each version; none where nobody knows."""
+        """The names of which one must lie in each version; empty if unknown."""
         by_capability = objects(self.config, "cc_model_filenames")
         if by_capability and self.backend != "python":  # the Python backend does not read it
             named = [text(name) for name in by_capability.values()]

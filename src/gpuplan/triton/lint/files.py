@@ -165,10 +165,10 @@ def parse(text: str, file: str) -> Parsed:
     try:
         message = model_config.parse(text)
     except model_config.ConfigSyntaxError as fault:
-        told = [_told(each, file) for each in reading.faults]
+        problems = [_told(each, file) for each in reading.faults]
         own = SYNTAX.at(Location(file, fault.line, fault.column), f"{fault.text}.", _LOG)
-        return Parsed(None, reading, tuple(told or [own]))
-    # Protobuf takes a second value where the first one is the field's default; nobody means that.
+        return Parsed(None, reading, tuple(problems or [own]))
+    # Protobuf takes a second value where the first one is the field's default; that is never intended.
     twice = [_told(each, file, Severity.WARNING) for each in reading.faults if each.kind == "duplicate"]
     return Parsed(message, reading, tuple(twice))
 

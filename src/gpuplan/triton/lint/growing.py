@@ -126,7 +126,7 @@ def _whole(node: ast.expr) -> ast.expr:
 
 
 def _shrunk(method: Function, of_module: bool, with_each_request: bool) -> Iterator[str]:
-    """State that a method takes from, or begins anew while requests are served."""
+    """State that a method takes from, or resets while requests are served."""
     owner = _owner(method, of_module)
     for node in ast.walk(method):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SHRINK:

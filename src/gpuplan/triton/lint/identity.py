@@ -169,7 +169,7 @@ def _lacking(model: LintedModel) -> Iterator[str]:
 
 
 def _incomplete(model: LintedModel, repository: LintedRepository) -> Findings:
-    """Only where it costs something and nobody has decided it. Of tensors that nobody knows another check tells."""
+    """Only if it costs something and the operator has not decided it. Unknown tensors are another check's finding."""
     server = repository.server
     absent = missing_config(model)
     python = [name for name, each in repository.models.items() if each.backend == "python"]

@@ -60,7 +60,7 @@ class LintResult:
 
 
 def lint(repository: LintedRepository, silences: Sequence[SilencedCheck] = ()) -> LintResult:
-    """Run every check. A silence that has nothing to hold back is told itself."""
+    """Run every check. A silenced check without findings is reported itself."""
     verdict, used = LintResult(), set[int]()
     for model, finding in _findings(repository):
         held = [

@@ -50,7 +50,7 @@ TAG = Check("metric-tag", "A metric tag would crash the server", Effect.KILLS)
 CONTROL = Check("metric-control", "Incomplete metric_control", Effect.REFUSED)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_]*)?", re.ASCII)
 """Triton puts a `_` before the name and hands it to prometheus-cpp, which takes letters, digits and `_`, and no two `_`
-at the beginning; of anything else it throws, and nobody catches it, with --allow-metrics=false neither (2.51.0)."""
+at the beginning; of anything else it throws, uncaught, also with --allow-metrics=false (2.51.0)."""
 
 
 def _tags(model: LintedModel, _: LintedRepository) -> Findings:
@@ -114,7 +114,7 @@ def _shared(repository: LintedRepository) -> Findings:
 
 
 def _region(server: TargetServer) -> int:
-    """Bytes that one instance takes at its start; 0 where nobody knows."""
+    """Bytes that one instance takes at its start; 0 if unknown."""
     for value in reversed(server.flag("backend-config")):
         name, _, size = value.partition("=")
         if name.replace(" ", "") == "python,shm-default-byte-size" and size.isdecimal():

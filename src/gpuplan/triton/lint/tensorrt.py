@@ -149,7 +149,7 @@ def _version(model: LintedModel, path: str, where: Location, built: Built, serve
 
 
 def _takes_others(server: TargetServer) -> bool:
-    """True where the server was told to load version-compatible plans."""
+    """True if the server is configured to load version-compatible plans."""
     return any(value.replace(" ", "") == "tensorrt,version-compatible=true" for value in server.flag("backend-config"))
 
 

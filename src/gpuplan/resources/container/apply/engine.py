@@ -69,7 +69,7 @@ class EngineContext:
         return explain_engine_errors(str(self.address), doing)
 
     def find(self, name: str) -> EngineContainer | None:
-        """The container with that name or id, whoever created it."""
+        """The container with that name or id, managed or not."""
         from docker.errors import NotFound
 
         with self.explain_errors(f"looking for {name}"):
