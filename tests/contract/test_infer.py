@@ -177,7 +177,7 @@ def test_system_shared_memory(node: Node, client: InferenceServerClient) -> None
     assert run_in_container(engine, "triton", ["rm", "-f", "/dev/shm/one"]).code == 0
     gone = failed(lambda: client.register_system_shared_memory("r", "/one", 8))
     assert gone[1].startswith("Unable to open shared memory region: '/one'")
-    assert run_in_container(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).complaint.endswith(
+    assert run_in_container(engine, "triton", ["head", "-c", "4", "/dev/shm/one"]).error.endswith(
         "No such file or directory"
     )
     assert json.dumps(client.get_cuda_shared_memory_status()) == "[]"

@@ -123,7 +123,7 @@ def test_a_directory_of_the_node(side: Side) -> None:
     side.restart()
     lost = operator.changes()
     assert list(lost) == ["model/triton/two"]
-    assert "the override of its config is lost" in lost["model/triton/two"]["reasons"][0]
+    assert "its config override was lost" in lost["model/triton/two"]["reasons"][0]
     code, text = operator.run("drift-check")
     assert (code, "Drift: 1 on 1 node." in text) == (2, True)
     operator.apply()
@@ -143,7 +143,7 @@ def test_what_is_not_there_is_told_apart(side: Side) -> None:
     python_model(models / "one", {1: 1})
     side.plan("  one: { containers: [triton] }\n  gone: { containers: [triton] }\n", "/mnt/models")
     text = operator.apply(expected=1)
-    assert "A model is not in the repository" in text
+    assert "The model is not in the repository" in text
     (change,) = operator.changes().values()
     assert change["reasons"] == ["the model is not in /mnt/models on the node"]
     python_model(models / "gone", {1: 1})

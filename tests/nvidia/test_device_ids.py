@@ -2,8 +2,7 @@
 
 import pytest
 
-from gpuplan.nvidia.boards import BOARDS, find_board
-from gpuplan.nvidia.device_ids import boards_of, family, filters_for
+from gpuplan.nvidia.boards import BOARDS, boards_of, family, filters_for, find_board
 
 
 @pytest.mark.parametrize("board", [each.catalog_name for each in BOARDS])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuplan.simulator.document import items, mapping, number, texts
-from gpuplan.simulator.state import NodeState, SimulatedContainer
+from gpuplan.simulator.state import NodeState, SimulatedContainer, items, mapping, number, texts
 
 _TRITON_MIB = 512
 _MODEL_MIB = 64

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuplan.simulator.document import items, mapping
+from gpuplan.simulator.state import items, mapping
 from gpuplan.types.diagnostic import Diagnostic, Problem
 from gpuplan.types.inventory import Host
 

@@ -11,10 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpuplan.nvidia.boards import BOARDS, find_board
-from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.http import KNOWN, known
 from gpuplan.simulator.engine.registry import image_of
-from gpuplan.simulator.state import Document, NodeState, Service, SimulatedGpu
+from gpuplan.simulator.state import Document, NodeState, Service, SimulatedGpu, items, mapping, number, text, texts
 from gpuplan.simulator.store import StateStore
 from gpuplan.simulator.tools import KINDS, refresh
 from gpuplan.types.diagnostic import Diagnostic, Problem

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from gpuplan.agent.agent import Agent
 from gpuplan.simulator.connections import Target, forwarded
-from gpuplan.simulator.document import mapping, text
 from gpuplan.simulator.faults import Faults, faults_of
 from gpuplan.simulator.hardware import open_store
+from gpuplan.simulator.state import mapping, text
 from gpuplan.simulator.triton.model_files import NeverAnswers
 from gpuplan.simulator.triton.protocol import TritonAnswer, as_error
 from gpuplan.simulator.world import SimulatedWorld

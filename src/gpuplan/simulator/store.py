@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.simulator.document import text
-from gpuplan.simulator.state import FORMAT, NodeState, SimulatedContainer
+from gpuplan.simulator.state import FORMAT, NodeState, SimulatedContainer, text
 from gpuplan.types.diagnostic import Diagnostic, Problem
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuplan.simulator.devices import UnknownDevice, processes, requested
-from gpuplan.simulator.document import text
-from gpuplan.simulator.state import Document, NodeState, Service, SimulatedContainer, SimulatedGpu, board_of
+from gpuplan.simulator.state import Document, NodeState, Service, SimulatedContainer, SimulatedGpu, board_of, text
 from gpuplan.simulator.store import StateStore
 
 # --- NVIDIA container toolkit: its programs, CDI specifications, and the device access it gives ---

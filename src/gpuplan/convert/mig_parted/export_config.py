@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gpuplan.convert.mig_parted.file import MOST, Entry
-from gpuplan.nvidia.boards import Board, BoardProfile, find_board
-from gpuplan.nvidia.device_ids import filters_for
+from gpuplan.nvidia.boards import Board, BoardProfile, filters_for, find_board
 from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 from gpuplan.planfile.expand import on_node, patterns_of, slices_of
 from gpuplan.planfile.schema import GpuSection, PlanFile, SelectSection, SliceSection

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuplan.convert.mig_parted.file import Entry
-from gpuplan.nvidia.device_ids import boards_of, family
+from gpuplan.nvidia.boards import boards_of, family
 from gpuplan.nvidia.mig_names import MigDeviceName, parse_device_name
 from gpuplan.types.diagnostic import Diagnostic, Problem
 

@@ -6,7 +6,6 @@ import hashlib
 import re
 from functools import partial
 
-from gpuplan.simulator.document import mapping, number, text, texts
 from gpuplan.simulator.engine import lifecycle
 from gpuplan.simulator.engine.create import NAME, claim, create
 from gpuplan.simulator.engine.http import (
@@ -26,7 +25,17 @@ from gpuplan.simulator.engine.inspect import inspect, listed
 from gpuplan.simulator.engine.lookup import containers as filtered
 from gpuplan.simulator.engine.lookup import find_container, image_by_id
 from gpuplan.simulator.engine.programs import ON_MEMORY, on_memory
-from gpuplan.simulator.state import Document, Execution, NodeState, SimulatedContainer, stamp
+from gpuplan.simulator.state import (
+    Document,
+    Execution,
+    NodeState,
+    SimulatedContainer,
+    mapping,
+    number,
+    stamp,
+    text,
+    texts,
+)
 
 
 def logs(container: SimulatedContainer, request: EngineRequest) -> EngineResponse:

@@ -6,11 +6,20 @@ import hashlib
 import re
 import time
 
-from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.defaults import config, host_config
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import find_image, own_networks
-from gpuplan.simulator.state import Document, NodeState, SimulatedContainer, SimulatedImage
+from gpuplan.simulator.state import (
+    Document,
+    NodeState,
+    SimulatedContainer,
+    SimulatedImage,
+    items,
+    mapping,
+    number,
+    text,
+    texts,
+)
 from gpuplan.simulator.store import Machine
 
 NAME = re.compile(r"^/?[a-zA-Z0-9][a-zA-Z0-9_.-]+$")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import posixpath
 from copy import deepcopy
 
-from gpuplan.simulator.document import items, mapping, number, text, texts
-from gpuplan.simulator.state import Document, SimulatedImage
+from gpuplan.simulator.state import Document, SimulatedImage, items, mapping, number, text, texts
 
 _MASKED = ["/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
            "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"]  # fmt: skip

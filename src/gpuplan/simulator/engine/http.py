@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from gpuplan.simulator.document import mapping, text
-from gpuplan.simulator.state import Document, NodeState
+from gpuplan.simulator.state import Document, NodeState, mapping, text
 from gpuplan.simulator.store import Machine, StateStore
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from gpuplan.simulator.document import items, mapping, text, texts
 from gpuplan.simulator.engine.http import (
     Daemon,
     EngineError,
@@ -27,7 +26,7 @@ from gpuplan.simulator.engine.http import (
 from gpuplan.simulator.engine.lookup import find_image
 from gpuplan.simulator.engine.lookup import images as filtered
 from gpuplan.simulator.engine.registry import familiar, pulled
-from gpuplan.simulator.state import Document, NodeState, SimulatedImage
+from gpuplan.simulator.state import Document, NodeState, SimulatedImage, items, mapping, text, texts
 
 _GRAPH = "/var/lib/docker/overlay2"
 _LARGEST_JSON = 4 * 1024 * 1024

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gpuplan.simulator.document import mapping, texts
 from gpuplan.simulator.engine.create import argv, exposed
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import find_network, image_by_id
-from gpuplan.simulator.engine.network import bridged
-from gpuplan.simulator.state import Document, NodeState, SimulatedContainer, ago, stamp
+from gpuplan.simulator.engine.networks import bridged
+from gpuplan.simulator.state import Document, NodeState, SimulatedContainer, ago, mapping, stamp, texts
 
 _GRAPH = "/var/lib/docker/overlay2"
 

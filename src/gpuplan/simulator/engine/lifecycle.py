@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 from gpuplan.simulator.devices import UnknownDevice, requested
-from gpuplan.simulator.document import items, mapping, number, text, texts
 from gpuplan.simulator.engine.http import EngineError
 from gpuplan.simulator.engine.lookup import image_by_id
-from gpuplan.simulator.engine.network import connect, disconnect
+from gpuplan.simulator.engine.networks import connect, disconnect
 from gpuplan.simulator.engine.programs import program_of
-from gpuplan.simulator.state import NodeState, SimulatedContainer
+from gpuplan.simulator.state import NodeState, SimulatedContainer, items, mapping, number, text, texts
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.tools import kind, unresolvable
 from gpuplan.simulator.triton.startup import start_server

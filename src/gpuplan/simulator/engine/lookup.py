@@ -7,10 +7,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from gpuplan.simulator.document import mapping, texts
 from gpuplan.simulator.engine.http import EngineError, EngineRequest
 from gpuplan.simulator.engine.registry import familiar
-from gpuplan.simulator.state import Network, NodeState, SimulatedContainer, SimulatedImage
+from gpuplan.simulator.state import Network, NodeState, SimulatedContainer, SimulatedImage, mapping, texts
 
 _HEX = re.compile(r"^[0-9a-f]{2,64}$")
 

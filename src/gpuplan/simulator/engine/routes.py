@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from urllib.parse import unquote
 
-from gpuplan.simulator.engine import containers, images, lifecycle, on_networks
+from gpuplan.simulator.engine import containers, images, lifecycle, networks
 from gpuplan.simulator.engine.create import CPUS
 from gpuplan.simulator.engine.http import (
     Daemon,
@@ -181,5 +181,5 @@ _ROUTES: tuple[Route, ...] = (
     route("GET", "/info", _info),
     *containers.ROUTES,
     *images.ROUTES,
-    *on_networks.ROUTES,
+    *networks.ROUTES,
 )

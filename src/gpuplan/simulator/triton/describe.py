@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.simulator.document import items, mapping
-from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion, SimulatedTriton
+from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion, SimulatedTriton, items, mapping
 from gpuplan.triton.model_config import since
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from gpuplan.simulator.document import items, mapping, text
-from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion
+from gpuplan.simulator.state import Document, SimulatedModel, SimulatedModelVersion, items, mapping, text
 from gpuplan.simulator.triton.load import Serving, ready
 from gpuplan.simulator.triton.model_files import fails_to_execute
 from gpuplan.simulator.triton.protocol import (

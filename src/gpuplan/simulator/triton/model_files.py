@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuplan.simulator.document import items, mapping, text
-from gpuplan.simulator.state import Document
+from gpuplan.simulator.state import Document, items, mapping, text
 from gpuplan.simulator.triton.describe import full
 from gpuplan.triton.model_config import ConfigSyntaxError, empty, from_json, parse
 

@@ -8,8 +8,7 @@ import re
 from math import prod
 from typing import NamedTuple
 
-from gpuplan.simulator.document import items, mapping, text
-from gpuplan.simulator.state import Document, SimulatedMemoryRegion, SimulatedTriton
+from gpuplan.simulator.state import Document, SimulatedMemoryRegion, SimulatedTriton, items, mapping, text
 from gpuplan.simulator.triton.load import Serving
 
 

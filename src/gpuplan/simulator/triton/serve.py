@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from gpuplan.simulator.document import mapping
 from gpuplan.simulator.engine.create import network_of
-from gpuplan.simulator.state import NodeState, SimulatedContainer, SimulatedModel, SimulatedTriton
+from gpuplan.simulator.state import NodeState, SimulatedContainer, SimulatedModel, SimulatedTriton, mapping
 from gpuplan.simulator.store import Machine, StateStore
 from gpuplan.simulator.triton.describe import model_metadata, server_metadata, statistics
 from gpuplan.simulator.triton.infer import infer

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.simulator.document import text, texts
 from gpuplan.simulator.engine.lookup import image_by_id
 from gpuplan.simulator.engine.registry import TRITON
-from gpuplan.simulator.state import NodeState, SimulatedContainer, SimulatedTriton
+from gpuplan.simulator.state import NodeState, SimulatedContainer, SimulatedTriton, text, texts
 from gpuplan.simulator.store import Machine
 from gpuplan.simulator.triton.load import LoadFailed, Serving, load
 from gpuplan.simulator.triton.model_files import NeverAnswers
