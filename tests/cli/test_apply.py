@@ -101,7 +101,7 @@ def test_a_node_after_a_reboot(command: Command, capsys: pytest.CaptureFixture[s
     assert restore_this_node(("gpu",), Approval(True, ()), False, host) == 0
     told = capsys.readouterr()
     assert "Plan quickstart, as last applied:" in told.out
-    assert "Warning: Containers have to be replaced" in told.err
+    assert "Warning: Containers must be replaced" in told.err
     assert "container/triton-large, container/triton-small" in told.err.replace("\n│ ", " ")
     planned = command("plan", *ON_NODES, "--only", "gpu")
     assert "No changes" in planned.out

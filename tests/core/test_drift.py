@@ -140,7 +140,7 @@ def test_two_names_of_one_machine_are_refused(world: World, monkeypatch: pytest.
     first, second, third = world.plan().nodes
     for node in (first, second):
         assert node.changes == ()
-        assert node.unknown[0].diagnostic.summary == "Two nodes of the inventory are one machine"
+        assert node.unknown[0].diagnostic.summary == "Two nodes of the inventory are the same machine"
     assert third.changes
 
 

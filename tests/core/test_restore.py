@@ -142,7 +142,7 @@ def test_what_has_to_follow_is_named(world: World) -> None:
     world.apply()
     switch_off_and_on(world)
     (diagnostic,) = follower_warnings(plan_restore(here(world), "story", ("gpu",), {}))
-    assert "container/triton:" in diagnostic.detail
+    assert "container/triton " in diagnostic.detail
     assert follower_warnings(plan_restore(here(world), "story", (), {})) == ()
 
 
@@ -224,7 +224,7 @@ def test_somebody_elses_slice_in_the_way_is_left_alone(world: World) -> None:
     session.close()
     (outcome,) = restore(world, "gpu")
     assert outcome.exit_code == Exit.REFUSED
-    assert [each.summary for each in outcome.diagnostics] == ["Refused by the guard unmanaged-slice"]
+    assert [each.summary for each in outcome.diagnostics] == ["Refused by guard unmanaged-slice"]
     assert slices(world) == [("7g.80gb", 0)]
 
 
@@ -262,7 +262,7 @@ def test_a_gpu_cannot_change_alone_under_a_container_that_runs(world: World) -> 
     plan_file = load_plan(str(world.plan_file), environ={})
     made = run.plan(plan_file, world.inventory, environ={}, base_dir=world.folder, scope=Scope(kinds=("gpu",)))
     told: list[Diagnostic] = [
-        each for each in made.nodes[0].diagnostics if each.summary == "A change needs another kind"
+        each for each in made.nodes[0].diagnostics if each.summary == "A change needs a change of another kind"
     ]
     assert [each.address for each in told] == ["n1/gpu/a100-0"]
     assert "container triton stops" in told[0].detail

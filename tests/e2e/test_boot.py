@@ -98,7 +98,7 @@ def test_a_reboot_and_back(lab: Lab, gpuplan: Gpuplan) -> None:
     assert all(reason.startswith("the node was restarted at ") for reason in reasons(report).values())
 
     told = lab.run("gpu-a1", ["sudo", *LOCAL, "--only", "gpu"], "ops").stderr
-    assert "Containers have to be replaced" in told
+    assert "Containers must be replaced" in told
     hopper_before_its_engine_answers(lab)
     assert {node: slices(lab, node) for node in NODES} == before
     assert set(drift(gpuplan("drift-check", "--json")[1])) == CONTAINERS

@@ -1,4 +1,4 @@
-"""Drift: what changed on a node since the last apply, told apart from what the plan file asks for since."""
+"""Drift: what changed on a node since the last apply, and what changed in the plan file (pending)."""
 
 from __future__ import annotations
 
@@ -20,40 +20,8 @@ from gpuplan.types.resource import Desired, Record
 from gpuplan.types.snapshot import Snapshot
 from gpuplan.types.value import Secret
 
-# Whether a node was started again since the last apply: slices do not outlive that, and one cause is told for all.
-
-ROUNDING = timedelta(seconds=2)
+CLOCK_ROUNDING = timedelta(seconds=2)
 """Both times are in whole seconds."""
-
-
-def restart_time(snapshot: Snapshot, record: Record) -> str:
-    """When the node was started, in UTC, where that was after the last apply; else empty.
-
-    The boot id decides. A record that holds none is compared by the clock.
-    """
-    started = _started(snapshot)
-    if started is None or record.empty:
-        return ""
-    if record.boot:
-        again = boot_id(snapshot) not in ("", record.boot)
-    else:
-        applied = _moment(record.when)
-        again = applied is not None and started > applied + ROUNDING
-    return started.strftime("%Y-%m-%dT%H:%M:%SZ") if again else ""
-
-
-def _started(snapshot: Snapshot) -> datetime | None:
-    host = snapshot.probe("host").value
-    uptime = host.get("uptime_seconds") if isinstance(host, Mapping) else None
-    asked = _moment(snapshot.asked_at)
-    return asked - timedelta(seconds=uptime) if asked and isinstance(uptime, int | float) else None
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return None
 
 
 def check_drift(
@@ -64,112 +32,142 @@ def check_drift(
     ignore: Sequence[IgnoredDrift],
     today: date,
 ) -> NodeFindings:
-    """What one node's drift check says: the record against the node, and the plan file against the record.
+    """Compare the node's record with the node (drift) and with the plan file (pending).
 
-    `ignore` rules hold until the end of their day; `today` is in UTC.
+    `ignore` rules apply through the day of their `until`; `today` is in UTC.
     """
-    ignore = [rule for rule in ignore if rule.until is None or date.fromisoformat(rule.until) >= today]
-    if holder := _holder(snapshot):
+    if holder := _lock_holder(snapshot):
         return NodeFindings(snapshot.node, busy=holder)
     try:
         record = read_record(snapshot, plan)
     except Problem as problem:
-        nowhere = Address(snapshot.node, "node", "record")
-        return NodeFindings(snapshot.node, unknown=tuple(Unreadable(nowhere, one) for one in problem.diagnostics))
-    if lost := missing_record_warning(snapshot, record):
-        nowhere = Address(snapshot.node, "node", "record")
-        return NodeFindings(snapshot.node, unknown=(Unreadable(nowhere, lost),))
-    found = compare(as_recorded(record), snapshot, plan, secrets)
-    started = restart_time(snapshot, record)
-    rotated = [each for each in found.changes if each.origin is Origin.PENDING and each.address in record.resources]
-    waiting = {address for each in rotated for address in (each.address, *dependants(found.changes, each))}
-    changes = tuple(_since(change, started) for change in found.changes if change.address not in waiting)
-    kept, suppressed = _judge(changes, record, ignore)
+        return _unreadable_record(snapshot.node, problem.diagnostics)
+    if warning := missing_record_warning(snapshot, record):
+        return _unreadable_record(snapshot.node, [warning])
+    node = compare(as_recorded(record), snapshot, plan, secrets)
+    rotated = [
+        change for change in node.changes if change.origin is Origin.PENDING and change.address in record.resources
+    ]
+    waiting = {address for change in rotated for address in (change.address, *dependants(node.changes, change))}
+    restarted = restart_time(snapshot, record)
+    changes = [_with_restart(change, restarted) for change in node.changes if change.address not in waiting]
+    rules = [rule for rule in ignore if rule.until is None or date.fromisoformat(rule.until) >= today]
+    drift, suppressed = _drift(changes, record, rules)
     return NodeFindings(
         node=snapshot.node,
-        drift=kept,
-        unmanaged=_news(found, record, ignore),
-        pending=tuple(dict.fromkeys((*_pending(desired, record), *(each.address for each in rotated)))),
+        drift=drift,
+        unmanaged=_new_unmanaged(node, record, rules),
+        pending=tuple(dict.fromkeys((*_pending(desired, record), *(change.address for change in rotated)))),
         rotated=tuple(rotated),
-        unknown=found.unknown,
-        diagnostics=tuple(each for each in found.diagnostics if not _only_repair(each, kept)),
+        unknown=node.unknown,
+        diagnostics=tuple(diagnostic for diagnostic in node.diagnostics if not _is_about_repair(diagnostic, drift)),
         suppressed=suppressed,
     )
 
 
-def _only_repair(diagnostic: Diagnostic, kept: Sequence[Drift]) -> bool:
-    """True where it says why drift that is told of anyway cannot be undone, which is the affair of a plan."""
-    helpless = {str(each.change.address) for each in kept if not each.change.steps}
-    return diagnostic.severity is Severity.ERROR and diagnostic.address in helpless
+def _unreadable_record(node: str, diagnostics: Sequence[Diagnostic]) -> NodeFindings:
+    address = Address(node, "node", "record")
+    return NodeFindings(node, unknown=tuple(Unreadable(address, diagnostic) for diagnostic in diagnostics))
 
 
-def _judge(changes: Sequence[Change], record: Record, ignore: Sequence[IgnoredDrift]) -> tuple[tuple[Drift, ...], int]:
-    """The root changes that no rule holds back, each with what follows from it, and how many fields were held back.
+def _is_about_repair(diagnostic: Diagnostic, drift: Sequence[Drift]) -> bool:
+    """Whether it says why reported drift cannot be undone; that matters to a plan only."""
+    without_steps = {str(drifted.change.address) for drifted in drift if not drifted.change.steps}
+    return diagnostic.severity is Severity.ERROR and diagnostic.address in without_steps
 
-    Where a root is held back, or was never applied, what follows from it stands for itself.
+
+def _drift(changes: Sequence[Change], record: Record, rules: Sequence[IgnoredDrift]) -> tuple[tuple[Drift, ...], int]:
+    """The root changes that no rule ignores, each with its dependants, and the number of ignored fields.
+
+    If a root is ignored, or was never applied, its dependants are reported by themselves.
     """
-    kept: list[Drift] = []
+    drift: list[Drift] = []
     suppressed = 0
     for change in roots(changes):
-        visible = _visible(change, ignore)
-        suppressed += len(change.fields) - len(visible.fields)
-        if _applied(change.address, record) and (visible.fields or not change.fields):
-            kept.append(Drift(visible, dependants(changes, change)))
+        fields = tuple(field for field in change.fields if not _ignored(change.address, field.path, rules))
+        suppressed += len(change.fields) - len(fields)
+        below = dependants(changes, change)
+        if _applied(change.address, record) and (fields or not change.fields):
+            drift.append(Drift(replace(change, fields=fields), below))
         else:
-            more, held_back = _judge(_below(changes, change), record, ignore)
-            kept.extend(more)
-            suppressed += held_back
-    return tuple(kept), suppressed
+            more, more_suppressed = _drift([other for other in changes if other.address in below], record, rules)
+            drift.extend(more)
+            suppressed += more_suppressed
+    return tuple(drift), suppressed
 
 
 def _applied(address: Address, record: Record) -> bool:
-    """True for what was applied, and for what several things that were applied have in common."""
-    return any(address.covers(one) for one in record.resources)
+    return any(address.covers(recorded) for recorded in record.resources)
 
 
-def _below(changes: Sequence[Change], root: Change) -> tuple[Change, ...]:
-    below = set(dependants(changes, root))
-    return tuple(change for change in changes if change.address in below)
-
-
-def _since(change: Change, started: str) -> Change:
-    """A change with the restart of the node as its first reason, where something is gone or another one since."""
-    if not (started and change.disturbs):
+def _with_restart(change: Change, restarted: str) -> Change:
+    """The change; if it lost devices and the node was restarted, that is its first reason."""
+    if not (restarted and change.disturbs):
         return change
-    return replace(change, reasons=(f"the node was restarted at {started}, after the last apply", *change.reasons))
+    return replace(change, reasons=(f"the node was restarted at {restarted}, after the last apply", *change.reasons))
 
 
-def _visible(change: Change, ignore: Sequence[IgnoredDrift]) -> Change:
-    return replace(
-        change,
-        fields=tuple(field for field in change.fields if not _ignored(change.address, field.path, ignore)),
-    )
+def _ignored(address: Address, field: str, rules: Sequence[IgnoredDrift]) -> bool:
+    return any(fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) for rule in rules)
 
 
-def _ignored(address: Address, field: str, ignore: Sequence[IgnoredDrift]) -> bool:
-    return any(fnmatchcase(str(address), rule.address) and fnmatchcase(field, rule.field) for rule in ignore)
-
-
-def _news(found: NodeChanges, record: Record, ignore: Sequence[IgnoredDrift]) -> tuple[Unmanaged, ...]:
-    """What is new since the last apply, and, new or not, what sees a GPU that it was not given."""
+def _new_unmanaged(node: NodeChanges, record: Record, rules: Sequence[IgnoredDrift]) -> tuple[Unmanaged, ...]:
+    """What appeared since the last apply, and everything unmanaged that can access a GPU of the plan file."""
     if record.empty:
         return ()
     return tuple(
-        each
-        for each in found.unmanaged
-        if (each.sees or f"{each.address.kind}/{each.address.name}" not in record.bystanders)
-        and (each.in_the_way_of is None or any(one.covers(each.in_the_way_of) for one in record.resources))
-        and not _ignored(each.address, "", ignore)
+        unmanaged
+        for unmanaged in node.unmanaged
+        if (unmanaged.sees or f"{unmanaged.address.kind}/{unmanaged.address.name}" not in record.bystanders)
+        and (
+            unmanaged.in_the_way_of is None
+            or any(recorded.covers(unmanaged.in_the_way_of) for recorded in record.resources)
+        )
+        and not _ignored(unmanaged.address, "", rules)
     )
 
 
 def _pending(desired: Sequence[Desired], record: Record) -> tuple[Address, ...]:
-    wanted = {each.address: each.digest for each in desired}
-    recorded = {address: entry.digest for address, entry in record.resources.items()}
-    return tuple(address for address in {**wanted, **recorded} if wanted.get(address) != recorded.get(address))
+    desired_digests = {resource.address: resource.digest for resource in desired}
+    recorded_digests = {address: recorded.digest for address, recorded in record.resources.items()}
+    return tuple(
+        address
+        for address in {**desired_digests, **recorded_digests}
+        if desired_digests.get(address) != recorded_digests.get(address)
+    )
 
 
-def _holder(snapshot: Snapshot) -> str:
+def _lock_holder(snapshot: Snapshot) -> str:
     host = snapshot.probe("host").value
     lock = host.get("lock") if isinstance(host, Mapping) else None
     return f"{lock.get('who')} (run {lock.get('run')})" if isinstance(lock, Mapping) else ""
+
+
+def restart_time(snapshot: Snapshot, record: Record) -> str:
+    """When the node was restarted (UTC), if that was after the last apply; else empty.
+
+    The boot id decides. A record without one is compared by the clock.
+    """
+    started = _start_time(snapshot)
+    if started is None or record.empty:
+        return ""
+    if record.boot:
+        restarted = boot_id(snapshot) not in ("", record.boot)
+    else:
+        applied = _parse_time(record.when)
+        restarted = applied is not None and started > applied + CLOCK_ROUNDING
+    return started.strftime("%Y-%m-%dT%H:%M:%SZ") if restarted else ""
+
+
+def _start_time(snapshot: Snapshot) -> datetime | None:
+    host = snapshot.probe("host").value
+    uptime = host.get("uptime_seconds") if isinstance(host, Mapping) else None
+    asked = _parse_time(snapshot.asked_at)
+    return asked - timedelta(seconds=uptime) if asked and isinstance(uptime, int | float) else None
+
+
+def _parse_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Restoring: a node made again as it was last applied, from the records that it keeps; no plan file is needed."""
+"""Restores a node to what was last applied, from its own records; no plan file is needed (`gpuplan restore`)."""
 
 from __future__ import annotations
 
@@ -24,72 +24,72 @@ from gpuplan.types.outcome import Listener, silent
 from gpuplan.types.resource import Desired, Record
 
 RECORDS_FOLDER = Path("/var/lib/gpuplan/plans")
-"""Where the records are kept; sources and files of secrets are elsewhere, beside the plan file."""
-WITHOUT_ENGINE = ("gpu",)
-"""The kinds that can be restored while there is no Docker engine yet."""
+"""Sources and secret files are not kept here; they are relative to the plan file."""
+KINDS_WITHOUT_DOCKER = ("gpu",)
+"""The kinds that can be restored before the Docker engine has started."""
 
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """One plan's part of the work: what differs from its record, and the host under the name that the record has."""
+    """What differs from one plan file's record, and the host under the name that the record uses."""
 
     change_set: ChangeSet
     host: Host
     followers: tuple[Address, ...] = ()
-    """Resources of other kinds that have to follow: what they were given exists no more."""
+    """Resources of other kinds that must be replaced, because the devices they use are gone."""
 
 
 def recorded_plans(host: Host) -> tuple[str, ...]:
-    """The plans of which the node keeps a record, in the order of their names.
+    """The names of the plan files with a record on the node, sorted.
 
     Raises:
-        Problem: the node cannot be asked.
+        Problem: the node cannot be read.
     """
     session = connect(host)
     try:
-        found = session.agent("record.list")["plans"]
+        plans = session.agent("record.list")["plans"]
     finally:
         session.close()
-    return tuple(str(name) for name in found) if isinstance(found, list) else ()
+    return tuple(str(name) for name in plans) if isinstance(plans, list) else ()
 
 
 def plan_restore(
     host: Host, plan: str, kinds: Sequence[str], environ: Mapping[str, str], listen: Listener = silent
 ) -> RestorePlan:
-    """What has to be done so that the node is again as this plan was last applied to it.
+    """The changes that restore what was last applied by this plan file.
 
-    While the node boots its engine must not be asked: its socket takes connections before it runs, and it waits for
-    us. So it is spared the question where GPUs alone are wanted.
+    If only GPUs are restored, Docker is not asked: while a node boots, the engine's socket accepts connections before
+    the engine runs, and the engine waits for this command.
 
     Raises:
         Problem: the record cannot be read, or a secret that the containers need is not in the environment.
     """
-    record = _record(host, plan)
-    spared = frozenset({"docker", "triton", "repository"} if set(kinds) <= {*WITHOUT_ENGINE} and kinds else ())
-    host = replace(host, name=_name_of(record) or host.name, skipped_probes=spared)
+    record = _read_record(host, plan)
+    without_docker = bool(kinds) and set(kinds) <= {*KINDS_WITHOUT_DOCKER}
+    skipped = frozenset({"docker", "triton", "repository"} if without_docker else ())
+    host = replace(host, name=_recorded_name(record) or host.name, skipped_probes=skipped)
     desired = as_recorded(record)
-    secrets = resolve_references(
-        secret_references(each for each in desired if not kinds or each.address.kind in kinds), environ, RECORDS_FOLDER
-    )
+    selected = [resource for resource in desired if not kinds or resource.address.kind in kinds]
+    secrets = resolve_references(secret_references(selected), environ, RECORDS_FOLDER)
     answer = ask_node(host, Question(plan), listen)
     node = (
         unreadable_node(host.name, answer.problems, desired)
         if answer.snapshot is None
         else compare(desired, answer.snapshot, plan, secrets)
     )
-    part = Scope(kinds=with_companions(kinds)).of(node)
+    node = Scope(kinds=with_companions(kinds)).of(node)
     change_set = ChangeSet(
         plan=plan,
         plan_file=str(RECORDS_FOLDER / plan / "record.json"),
         run=random.token_hex(6),
         created=now(),
-        nodes=(part,),
+        nodes=(node,),
         only=with_companions(kinds),
     )
-    return RestorePlan(change_set, host, _followers(part, desired, kinds))
+    return RestorePlan(change_set, host, _followers(node, desired, kinds))
 
 
-def _record(host: Host, plan: str) -> Record:
+def _read_record(host: Host, plan: str) -> Record:
     session = connect(host)
     try:
         return read_record(session.ask(Question(plan, ("record",))), plan)
@@ -97,34 +97,32 @@ def _record(host: Host, plan: str) -> Record:
         session.close()
 
 
-def _name_of(record: Record) -> str:
-    """The node's name in the inventory with which it was last applied to."""
+def _recorded_name(record: Record) -> str:
+    """The node's name in the inventory of the last apply."""
     return next((address.node for address in (*record.resources, *record.remembered)), "")
 
 
 def _followers(node: NodeChanges, desired: Sequence[Desired], kinds: Sequence[str]) -> tuple[Address, ...]:
-    gone = [address for change in node.changes for address in change.disturbs]
+    disturbed = [address for change in node.changes for address in change.disturbs]
     return tuple(
-        each.address
-        for each in desired
-        if kinds and each.address.kind not in kinds and any(_meet(need, one) for need in each.needs for one in gone)
+        resource.address
+        for resource in desired
+        if kinds
+        and resource.address.kind not in kinds
+        and any(need.covers(address) or address.covers(need) for need in resource.needs for address in disturbed)
     )
 
 
-def _meet(need: Address, gone: Address) -> bool:
-    return need.covers(gone) or gone.covers(need)
-
-
 def follower_warnings(restored: RestorePlan) -> tuple[Diagnostic, ...]:
-    """Word that something else has to follow, where it has to."""
+    """A warning if containers must be replaced after the restore."""
     if not restored.followers:
         return ()
-    named = ", ".join(f"{each.kind}/{each.name}" for each in restored.followers)
+    names = ", ".join(f"{address.kind}/{address.name}" for address in restored.followers)
     return (
         Diagnostic(
-            "Containers have to be replaced",
-            f"{named}: the devices that they were created with exist no more, and a restart does not give them others.",
-            "Run gpuplan apply --local here, or gpuplan apply with the plan file.",
+            "Containers must be replaced",
+            f"The devices that {names} were created with no longer exist. A restart does not give them new ones.",
+            "Run gpuplan apply --local on the node, or gpuplan apply with the plan file.",
             address=restored.host.name,
             severity=Severity.WARNING,
         ),

@@ -1,4 +1,4 @@
-"""The verbs as functions from values to values: plan, apply, drift. The command line prints what they give."""
+"""The commands plan, apply and drift-check as functions, and their exit codes. The command line prints the results."""
 
 from __future__ import annotations
 
@@ -43,30 +43,27 @@ def plan(
     destroy: bool = False,
     listen: Listener = silent,
 ) -> ChangeSet:
-    """Ask all nodes and compare. What one node did is in its part of the change set and stops no other.
+    """Read all nodes and compare them with the plan file. A node's errors are in its part of the change set.
 
     Raises:
-        Problem: the plan file itself is at fault, or a secret that it names is not to be had.
+        Problem: the plan file has errors, or a secret cannot be read.
     """
     hosts = tuple(host for host in inventory.hosts if scope.has_node(host.name))
     scope = replace(scope, kinds=with_companions(scope.kinds))
-    wishes: Mapping[str, DesiredState] = {} if destroy else desired_state(plan_file, hosts)
-    revealed = resolve_references(
-        secret_references(_within(_all(wishes), scope.kinds)), environ, base_dir, dict(find_references(plan_file))
-    )
-    answers = refuse_duplicate_machines(
-        observe(hosts, Question(plan_file.name, images=registry_images(wishes)), listen)
-    )
-    nodes = tuple(
-        _node(answer, wishes.get(answer.host.name, DesiredState()), plan_file.name, revealed, scope.replace)
-        for answer in answers
-    )
+    states: Mapping[str, DesiredState] = {} if destroy else desired_state(plan_file, hosts)
+    references = secret_references(_of_kinds(_all_desired(states), scope.kinds))
+    secrets = resolve_references(references, environ, base_dir, dict(find_references(plan_file)))
+    question = Question(plan_file.name, images=registry_images(states))
+    answers = refuse_duplicate_machines(observe(hosts, question, listen))
     return ChangeSet(
         plan=plan_file.name,
         plan_file=str(base_dir / Path(plan_file.path).name),
         run=random.token_hex(6),
         created=now(),
-        nodes=tuple(scope.of(node) for node in nodes),
+        nodes=tuple(
+            scope.of(_node_changes(answer, states.get(answer.host.name, DesiredState()), plan_file, secrets, scope))
+            for answer in answers
+        ),
         destroy=destroy,
         only=scope.kinds,
         targets=scope.targets,
@@ -84,19 +81,19 @@ def apply(
     allow: Sequence[str] = (),
     listen: Listener = silent,
 ) -> tuple[NodeOutcome, ...]:
-    """Run a change set on all its nodes at once; one node's failure does not stop another's.
+    """Apply a change set to all its nodes at the same time; a failure on one node does not stop the others.
 
-    An interrupt (Ctrl-C) lets each node finish the step it is in, then begins no further one.
+    On Ctrl-C each node finishes the step under way and a replacement that has begun, and starts nothing else.
 
     Raises:
-        Problem: the inventory lacks a node of the change set, or a secret is not to be had.
+        Problem: a node of the change set is not in the inventory, or a secret cannot be read.
     """
     hosts = _hosts_of(change_set, inventory)
-    parts = {node.node: node for node in change_set.nodes}
-    desired = [each for node in change_set.nodes for each in node.desired]
-    revealed = resolve_references(secret_references(_within(desired, change_set.only)), environ, base_dir)
-    run = Run(change_set, base_dir, revealed, tuple(allow), who, listen, threading.Event())
-    return for_each_host(hosts, lambda host: apply_node(host, parts[host.name], run), run.stop)
+    nodes = {node.node: node for node in change_set.nodes}
+    desired = [resource for node in change_set.nodes for resource in node.desired]
+    secrets = resolve_references(secret_references(_of_kinds(desired, change_set.only)), environ, base_dir)
+    run = Run(change_set, base_dir, secrets, tuple(allow), who, listen, threading.Event())
+    return for_each_host(hosts, lambda host: apply_node(host, nodes[host.name], run), run.stop)
 
 
 def drift(
@@ -107,75 +104,68 @@ def drift(
     base_dir: Path,
     listen: Listener = silent,
 ) -> Report:
-    """Check all nodes against what was last applied to them. Takes no lock and changes nothing.
+    """Compare all nodes with what was last applied to them. Takes no lock and changes nothing.
 
-    A secret that is not to be had is told in the report; the variables that hold it are not compared.
+    A secret that cannot be read is reported, and the variables that contain it are not compared.
 
     Raises:
-        Problem: the plan file itself is at fault.
+        Problem: the plan file has errors.
     """
     started = time.monotonic()
-    wishes = desired_state(plan_file, inventory.hosts)
-    revealed, missing = resolve_available(
-        secret_references(_all(wishes)), environ, base_dir, dict(find_references(plan_file))
-    )
-    question = Question(plan_file.name, images=registry_images(wishes))
+    states = desired_state(plan_file, inventory.hosts)
+    references = secret_references(_all_desired(states))
+    secrets, unresolved = resolve_available(references, environ, base_dir, dict(find_references(plan_file)))
+    question = Question(plan_file.name, images=registry_images(states))
     answers = refuse_duplicate_machines(observe(inventory.hosts, question, listen))
-
     today = datetime.now(UTC).date()
 
     def check(answer: NodeAnswer) -> NodeFindings:
-        desired = wishes[answer.host.name].desired
+        name, desired = answer.host.name, states[answer.host.name].desired
         if answer.snapshot is None:
-            return NodeFindings(
-                answer.host.name, unknown=unreadable_node(answer.host.name, answer.problems, desired).unknown
-            )
-        return check_drift(desired, answer.snapshot, plan_file.name, revealed, plan_file.drift.ignore, today)
+            return NodeFindings(name, unknown=unreadable_node(name, answer.problems, desired).unknown)
+        return check_drift(desired, answer.snapshot, plan_file.name, secrets, plan_file.drift.ignore, today)
 
-    nodes = tuple(check(answer) for answer in answers)
-    return Report(plan_file.name, now(), time.monotonic() - started, nodes, missing)
+    findings = tuple(check(answer) for answer in answers)
+    return Report(plan_file.name, now(), time.monotonic() - started, findings, unresolved)
 
 
-def _node(
-    answer: NodeAnswer, wish: DesiredState, plan: str, revealed: Mapping[str, Secret], anew: tuple[str, ...]
+def _node_changes(
+    answer: NodeAnswer, state: DesiredState, plan_file: PlanFile, secrets: Mapping[str, Secret], scope: Scope
 ) -> NodeChanges:
     if answer.snapshot is None:
-        return unreadable_node(answer.host.name, answer.problems, wish.desired)
-    node = compare(wish.desired, answer.snapshot, plan, revealed, anew)
-    return replace(node, diagnostics=(*wish.warnings, *node.diagnostics))
+        return unreadable_node(answer.host.name, answer.problems, state.desired)
+    node = compare(state.desired, answer.snapshot, plan_file.name, secrets, scope.replace)
+    return replace(node, diagnostics=(*state.warnings, *node.diagnostics))
 
 
-def _all(wishes: Mapping[str, DesiredState]) -> list[Desired]:
-    return [each for wish in wishes.values() for each in wish.desired]
+def _all_desired(states: Mapping[str, DesiredState]) -> list[Desired]:
+    return [resource for state in states.values() for resource in state.desired]
 
 
-def _within(desired: Sequence[Desired], kinds: Sequence[str]) -> list[Desired]:
-    return [each for each in desired if not kinds or each.address.kind in kinds]
+def _of_kinds(desired: Sequence[Desired], kinds: Sequence[str]) -> list[Desired]:
+    return [resource for resource in desired if not kinds or resource.address.kind in kinds]
 
 
 def _hosts_of(change_set: ChangeSet, inventory: Inventory) -> tuple[Host, ...]:
-    known = {host.name: host for host in inventory.hosts}
-    missing = [node.node for node in change_set.nodes if node.node not in known]
+    hosts = {host.name: host for host in inventory.hosts}
+    missing = [node.node for node in change_set.nodes if node.node not in hosts]
     if missing:
         raise Problem(
             tuple(
                 Diagnostic(
                     "A node is not in the inventory",
-                    f"The change set holds {name}, which the inventory does not name.",
-                    "Give the inventory that the change set was made with: -i INVENTORY",
+                    f"The change set has changes for {name}, which the inventory does not contain.",
+                    "Use the inventory that the change set was made with: -i INVENTORY",
                     address=name,
                 )
                 for name in missing
             )
         )
-    return tuple(known[node.node] for node in change_set.nodes)
-
-
-# Exit codes: what a script learns from a run, the same for every command (docs/commands.md).
+    return tuple(hosts[node.node] for node in change_set.nodes)
 
 
 def plan_exit_code(change_set: ChangeSet, detailed: bool) -> Exit:
-    """1 where the plan is impossible somewhere, 4 where a node was not read, 2 for changes when asked for."""
+    """1 if a node has errors, 4 if one was not read, 2 if there are changes and `detailed`; else 0."""
     if any(errors_in(node.diagnostics) for node in change_set.nodes):
         return Exit.ERROR
     if any(node.unknown for node in change_set.nodes):
@@ -184,14 +174,14 @@ def plan_exit_code(change_set: ChangeSet, detailed: bool) -> Exit:
 
 
 def apply_exit_code(outcomes: Sequence[NodeOutcome]) -> Exit:
-    """The worst node's code: an error before stale, busy, refused and unread."""
+    """The most severe code of all nodes: an error before stale, busy, refused and unread."""
     codes = {Exit(outcome.exit_code) for outcome in outcomes}
     order = (Exit.ERROR, Exit.STALE, Exit.BUSY, Exit.REFUSED, Exit.UNREAD)
     return next((code for code in order if code in codes), Exit.DONE)
 
 
 def drift_exit_code(report: Report) -> Exit:
-    """The first that holds of 1 error, 4 unread, 5 busy, 2 drift, 3 pending; else 0."""
+    """The first that applies of 1 error, 4 unread, 5 busy, 2 drift, 3 pending; else 0."""
     nodes = report.nodes
     if errors_in(report.diagnostics) or any(errors_in(node.diagnostics) for node in nodes):
         return Exit.ERROR

@@ -1,11 +1,10 @@
-"""Smoke: asks the loaded models of a plan file for inferences. Takes no lock and changes nothing."""
+"""Smoke-tests the loaded models of a plan file with inference requests. Takes no lock and changes nothing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from gpuplan.core.apply.context import NodeContext
@@ -21,28 +20,27 @@ from gpuplan.transport.connect import connect
 from gpuplan.types.address import Address
 from gpuplan.types.diagnostic import Diagnostic, Exit, Problem, internal_error
 from gpuplan.types.inventory import Host, Inventory
-from gpuplan.types.outcome import Asked as Heard
-from gpuplan.types.outcome import Asking, Listener, silent
+from gpuplan.types.outcome import Asked, Asking, Listener, silent
 from gpuplan.types.report import NodeSmokeResults
 from gpuplan.types.resource import Desired
 
 
 @dataclass(frozen=True)
 class SmokeSelection:
-    """Which models are asked, and how; what is empty is as the plan file says."""
+    """Which models are tested, and how; empty = as the plan file says."""
 
     targets: tuple[str, ...] = ()
     """Globs over addresses."""
     models: tuple[str, ...] = ()
-    """Names; such a model is asked with generated inputs where it has no `smoke`."""
+    """Model names; one without a `smoke` section is tested with generated inputs."""
     everything: bool = False
-    """Also all models without a `smoke`."""
+    """Also test all models without a `smoke` section."""
     load: RequestLoad = ONCE
     protocol: SmokeProtocol = ""
     shared_memory: SharedMemoryKind | None = None
 
-    def asked(self, desired: Desired) -> SmokeSpec | None:
-        """What a model is asked; None where it is not."""
+    def test_of(self, desired: Desired) -> SmokeSpec | None:
+        """The test of a model; None if it is not selected."""
         if self.models and desired.address.name.partition("/")[2] not in self.models:
             return None
         if desired.proof is None and not (self.models or self.everything):
@@ -55,80 +53,82 @@ class SmokeSelection:
         )
 
 
+Tests = Mapping[Address, tuple[Desired, SmokeSpec]]
+
+
 def smoke(
-    plan_file: PlanFile, inventory: Inventory, choice: SmokeSelection, *, base_dir: Path, listen: Listener = silent
+    plan_file: PlanFile, inventory: Inventory, selection: SmokeSelection, *, base_dir: Path, listen: Listener = silent
 ) -> tuple[NodeSmokeResults, ...]:
-    """Ask all chosen models, all nodes at once and the models of one node one after the other.
+    """Test all selected models: nodes in parallel, the models of one node one after the other.
 
     Raises:
-        Problem: the plan file is at fault, a model is chosen that it has not, or nothing is chosen.
+        Problem: the plan file has errors, a selected model does not exist, or nothing is selected.
     """
-    if unknown := [name for name in choice.models if name not in plan_file.models]:
-        raise Problem([_not_known(name, plan_file) for name in unknown], Exit.USAGE)
-    scope = Scope(choice.targets)
+    if unknown := [name for name in selection.models if name not in plan_file.models]:
+        raise Problem([_unknown_model(name, plan_file) for name in unknown], Exit.USAGE)
+    scope = Scope(selection.targets)
     hosts = [host for host in inventory.hosts if scope.has_node(host.name)]
-    wishes = desired_state(plan_file, hosts)
-    chosen: dict[str, Mapping[Address, tuple[Desired, SmokeSpec]]] = {}
+    states = desired_state(plan_file, hosts)
+    tests: dict[str, Tests] = {}
     for host in hosts:
         models = [
-            each for each in wishes[host.name].desired if each.address.kind == "model" and scope.has(each.address)
+            resource
+            for resource in states[host.name].desired
+            if resource.address.kind == "model" and scope.has(resource.address)
         ]
-        found = {each.address: (each, asked) for each in models if (asked := choice.asked(each)) is not None}
-        if found:
-            chosen[host.name] = found
-    if not chosen:
-        raise Problem(_nothing(choice), Exit.USAGE)
-    asked_hosts = [host for host in hosts if host.name in chosen]
-    ask = partial(_node, plan=plan_file.name, base=base_dir, load=choice.load, listen=listen)
-    return for_each_host(asked_hosts, lambda host: ask(host, chosen[host.name]))
+        if selected := {model.address: (model, test) for model in models if (test := selection.test_of(model))}:
+            tests[host.name] = selected
+    if not tests:
+        raise Problem(_nothing_selected(selection), Exit.USAGE)
+
+    def test_node(host: Host) -> NodeSmokeResults:
+        return _test_node(host, tests[host.name], plan_file.name, base_dir, selection.load, listen)
+
+    return for_each_host([host for host in hosts if host.name in tests], test_node)
 
 
 def smoke_exit_code(nodes: Sequence[NodeSmokeResults]) -> Exit:
-    """1 where a model did not answer as it should, 4 where a node or a server could not be read, else 0."""
+    """1 if a model failed its test, 4 if a node or a server could not be read, else 0."""
     if any(proof.diagnostics for node in nodes for proof in node.proofs):
         return Exit.ERROR
     return Exit.UNREAD if any(node.unread for node in nodes) else Exit.DONE
 
 
-def _node(
-    host: Host,
-    chosen: Mapping[Address, tuple[Desired, SmokeSpec]],
-    *,
-    plan: str,
-    base: Path,
-    load: RequestLoad,
-    listen: Listener,
+def _test_node(
+    host: Host, tests: Tests, plan: str, base: Path, load: RequestLoad, listen: Listener
 ) -> NodeSmokeResults:
-    """What one node's models answer. Never raises for what the node did."""
+    """The results of one node. Errors are part of them."""
     started = time.monotonic()
     listen(Asking(host.name))
     try:
         session = connect(host)
         try:
-            found = smoke_served_models(NodeContext(session, plan, base, {}, lambda _: None), chosen, load)
+            results = smoke_served_models(NodeContext(session, plan, base, {}, lambda _: None), tests, load)
         finally:
             session.close()
     except Problem as problem:
-        diagnostics = tuple(replace(each, address=each.address or host.name) for each in problem.diagnostics)
-        found = NodeSmokeResults(host.name, unread=diagnostics)
-    except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others answer
-        found = NodeSmokeResults(host.name, unread=(internal_error(host.name, fault, f"Asking {host.name}"),))
-    listen(Heard(host.name, time.monotonic() - started, found.unread[0].summary if found.unread else ""))
-    return found
+        unread = tuple(replace(issue, address=issue.address or host.name) for issue in problem.diagnostics)
+        results = NodeSmokeResults(host.name, unread=unread)
+    except Exception as error:  # noqa: BLE001 - a bug met on one node must not hide the other nodes' results
+        results = NodeSmokeResults(host.name, unread=(internal_error(host.name, error, f"Testing {host.name}"),))
+    summary = results.unread[0].summary if results.unread else ""
+    listen(Asked(host.name, time.monotonic() - started, summary))
+    return results
 
 
-def _not_known(name: str, plan: PlanFile) -> Diagnostic:
-    there = ", ".join(plan.models) or "none"
-    detail = f"--model was given “{name}”, which is not under models:."
-    return Diagnostic("A model is not known", detail, f"The models are: {there}.")
-
-
-def _nothing(choice: SmokeSelection) -> Diagnostic:
-    if choice.targets or choice.models:
-        detail = "No model on these nodes is meant by --target and --model, or it has no smoke section."
-        return Diagnostic("There is no model to ask", detail, "An address is node/model/CONTAINER/MODEL.")
+def _unknown_model(name: str, plan: PlanFile) -> Diagnostic:
+    models = ", ".join(plan.models) or "none"
     return Diagnostic(
-        "There is no model to ask",
+        "The model does not exist", f"--model {name}: the plan file has no such model.", f"Its models are: {models}."
+    )
+
+
+def _nothing_selected(selection: SmokeSelection) -> Diagnostic:
+    if selection.targets or selection.models:
+        detail = "No model matches --target and --model, or the matching models have no smoke section."
+        return Diagnostic("No model to test", detail, "The address of a model is NODE/model/CONTAINER/MODEL.")
+    return Diagnostic(
+        "No model to test",
         "No model of the plan file has a smoke section.",
-        "Add smoke: true to a model, or ask all of them with generated inputs: --all",
+        "Add smoke: true to a model, or test all models with generated inputs: --all",
     )

@@ -1,4 +1,4 @@
-"""Diagnostics: a problem with what, where, why, and what to do."""
+"""Diagnostics: what is wrong, where, why, and how to fix it; and the exit codes."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Location:
 class Diagnostic:
     """One problem.
 
-    `summary` holds no names of the operator's, so that people learn to recognise it; `detail` is a full
-    sentence that says what is wrong and why; `fix` says what to do. A row of it that begins with four spaces is a
-    command to run as it stands.
+    `summary` contains no names from the plan file, so that users recognise it and can search for it; `detail` says in
+    full sentences what is wrong and why; `fix` says what to do. A line of it that begins with four spaces is a command
+    to run as it is.
     """
 
     summary: str
@@ -58,14 +58,14 @@ class Diagnostic:
     fix: str = ""
     where: Location | None = None
     address: str = ""
-    """The address or the node it is about."""
+    """The address or the node that it is about."""
     severity: Severity = Severity.ERROR
     check: str = ""
-    """The id of the check that found it (docs/checks.md), by which it can be silenced; empty where none did."""
+    """The id of the lint check that found it (docs/checks.md), by which it can be silenced."""
 
 
 class Problem(Exception):
-    """Raised if work cannot continue; carries all diagnostics for the operator."""
+    """Raised when an operation cannot continue; carries its diagnostics."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic, exit_code: Exit = Exit.ERROR) -> None:
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
@@ -74,13 +74,13 @@ class Problem(Exception):
 
 
 class ConnectionLost(Problem):
-    """The connection to a node ended in the middle of the work; nothing more can be asked of it in this run."""
+    """The connection to a node was lost; it cannot be used again in this run."""
 
 
 class Refused(Problem):
-    """A node refused or failed one operation of the agent.
+    """An operation of the agent failed on a node.
 
-    `code` is one of the words of docs/agent.md, such as ``in_use``; `text` is what NVML, the engine or the system said.
+    `code` is one of those in docs/agent.md, such as ``in_use``; `text` is the message of NVML, Docker or the system.
     """
 
     def __init__(self, node: str, operation: str, code: str, text: str) -> None:
@@ -90,21 +90,21 @@ class Refused(Problem):
         super().__init__(Diagnostic("An operation on the node failed", f"{operation}: {text}", address=node))
 
 
-def internal_error(node: str, fault: Exception, doing: str) -> Diagnostic:
-    """What is said of an exception that no part of gpuplan expected."""
-    frames = traceback.extract_tb(fault.__traceback__)
+def internal_error(address: str, error: Exception, operation: str) -> Diagnostic:
+    """The diagnostic for an exception that gpuplan does not handle: a bug."""
+    frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return Diagnostic(
-        "A fault in gpuplan",
-        f"{doing} failed in a way that nobody foresaw: {type(fault).__name__}: {fault}{place}.",
-        "Please report this, with the command and what gpuplan --version says.",
-        address=node,
+        "Internal error in gpuplan",
+        f"{operation} failed with {type(error).__name__}: {error}{place}.",
+        "Please report this bug, with the command and the output of gpuplan --version.",
+        address=address,
     )
 
 
 def errors_in(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """The diagnostics that are errors, without the warnings."""
-    return tuple(each for each in diagnostics if each.severity is Severity.ERROR)
+    return tuple(diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR)
 
 
 def join_words(words: Iterable[str]) -> str:

@@ -62,7 +62,7 @@ def test_refused_without_done_with_and_no_other_name_lifts_it(guard: str) -> Non
     others = [each for each in GUARDS if each != guard]
     for allow in ((), others):
         (refusal,) = node_refusals(change_set, allow)
-        assert refusal.summary == f"Refused by the guard {guard}"
+        assert refusal.summary == f"Refused by guard {guard}"
         assert named in refusal.detail
         assert f"--allow {guard}" in refusal.fix
     assert node_refusals(change_set, [guard]) == ()

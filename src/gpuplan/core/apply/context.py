@@ -1,4 +1,4 @@
-"""Hands: what an apply door may do on its node, over the node's one session."""
+"""The apply context: what a kind's `apply` may do on its node, over the node's session."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class Keeper(Protocol):
-    """What keeps the node's record while steps run."""
+    """Keeps the node's record while steps run."""
 
-    def note(self, facts: Facts) -> None:
-        """Have the node remember facts at once."""
+    def write_facts(self, facts: Facts) -> None:
+        """Write facts to the record now."""
         ...
 
     def seal(self, *texts: str) -> str:
-        """The keyed digest by which a secret of a container is known again."""
+        """The keyed digest by which a secret is recognised later."""
         ...
 
     def rolled_back(self, part: Address) -> None:
-        """Say of a part of a resource what was recorded before this run."""
+        """Record a part of a resource as it was before this run."""
         ...
 
 
 class NodeContext:
-    """What one step may use on its node; its progress is shown live and kept in the step's transcript."""
+    """`ApplyContext` for one step on one node (`resources/kind.py` documents the methods)."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class NodeContext:
         plan: str,
         base: Path,
         secrets: Mapping[str, Secret],
-        tell: Callable[[str], None],
-        measure: Callable[[str, Amount], None] = lambda *_: None,
+        say: Callable[[str], None],
+        progress: Callable[[str, Amount], None] = lambda *_: None,
         keeper: Keeper | None = None,
     ) -> None:
         self.node = session.node
@@ -54,8 +54,8 @@ class NodeContext:
         self._session = session
         self._base = base
         self._secrets = secrets
-        self._tell = tell
-        self._measure = measure
+        self._say = say
+        self._progress = progress
         self._keeper = keeper
 
     def agent(self, operation: str, **arguments: object) -> JsonObject:
@@ -63,27 +63,27 @@ class NodeContext:
         return self._session.agent(operation, **arguments)
 
     def missing(self, digests: Sequence[str]) -> Mapping[str, int]:
-        """Those of the digests whose content the node does not have yet, with the bytes that arrived of each."""
+        """The digests whose content the node lacks, each with the bytes that it has of it."""
         arrived = as_object(self._session.agent("blob.missing", digests=list(digests))["arrived"])
         return {digest: size for digest, size in arrived.items() if isinstance(size, int)}
 
     def send(self, contents: Sequence[Content], arrived: OnArrived) -> None:
-        """Bring contents to the node."""
+        """Send contents to the node."""
         self._session.send(contents, arrived)
 
     @contextmanager
     def source(self, path: str) -> Iterator[BinaryIO]:
-        """Open a file that lies beside the plan file."""
+        """Open a file by its path relative to the plan file."""
         try:
             content = (self._base / path).open("rb")
-        except OSError as fault:
+        except OSError as error:
             raise Problem(
                 Diagnostic(
-                    "A source file cannot be read",
-                    f"{self._base / path}: {fault.strerror or fault}.",
-                    "Put the file back, or plan again.",
+                    "Cannot read a source file",
+                    f"{self._base / path}: {error.strerror or error}.",
+                    "Restore the file, or run gpuplan plan again.",
                 )
-            ) from fault
+            ) from error
         with content:
             yield content
 
@@ -96,7 +96,7 @@ class NodeContext:
         return self._session.forward(port, host)
 
     def look(self, *probes: str) -> Snapshot:
-        """A second look: only the named probes."""
+        """Read the named probes again."""
         return read_probes(self._session, self.plan, probes)
 
     def secret(self, reference: str) -> str:
@@ -108,19 +108,19 @@ class NodeContext:
         return self._keeper.seal(*texts) if self._keeper else ""
 
     def remember(self, facts: Facts) -> None:
-        """Have the node remember something before the act that it is about."""
+        """Write facts to the node's record now."""
         if self._keeper:
-            self._keeper.note(facts)
+            self._keeper.write_facts(facts)
 
     def rolled_back(self, part: Address) -> None:
-        """Have the record say of a part of a resource what it said before this run."""
+        """Record a part of another resource as it was before this run."""
         if self._keeper:
             self._keeper.rolled_back(part)
 
     def say(self, text: str) -> None:
-        """A word of progress."""
-        self._tell(text)
+        """Show a line of progress and keep it in the transcript."""
+        self._say(text)
 
     def progress(self, text: str, done: int, total: int) -> None:
-        """How far something has come, in bytes."""
-        self._measure(text, Amount(done, total))
+        """Show progress in bytes."""
+        self._progress(text, Amount(done, total))

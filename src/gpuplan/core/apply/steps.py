@@ -1,4 +1,4 @@
-"""Steps: run one node's steps in order, those of a crew side by side; what waits for a failed one is skipped."""
+"""Runs one node's steps in order, those of a concurrency group in parallel; skips what depends on a failed step."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from gpuplan.types.change import Action, NodeChanges, Step
 from gpuplan.types.diagnostic import ConnectionLost, Diagnostic, Problem, internal_error
 from gpuplan.types.outcome import Amount, Listener, Status, StepEnded, StepOutcome, StepProgress, StepStarted
 
-# A crew: the steps of a node that run side by side, a few at a time, in threads of their own.
-
 MAX_PARALLEL = 4
-"""Steps at once. A model server loads as many at a time (tritonserver --model-load-thread-count), and each load holds
-one of its eight HTTP threads, of which half are left for inference (--http-thread-count)."""
+"""Steps of a concurrency group at the same time. Triton loads as many models in parallel by default
+(tritonserver --model-load-thread-count), and each load occupies one of its eight HTTP threads
+(--http-thread-count); half of them stay free for inference."""
 
-Done = TypeVar("Done")
+_APPLY = {name: kind.apply for kind in KINDS for name in (kind.name, *kind.companion_kinds)}
+
+Result = TypeVar("Result")
 
 
-class ConcurrentSteps(Generic[Done]):
-    """Work under way, by name; use it as a context, which waits for what still runs."""
+class ConcurrentSteps(Generic[Result]):
+    """A thread pool that runs the steps of one concurrency group at a time. A context manager that waits at its end."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(MAX_PARALLEL, thread_name_prefix=name)
-        self._running: dict[Future[Done], tuple[str, int]] = {}
-        self._crew = ""
+        self._running: dict[Future[Result], tuple[str, int]] = {}
+        self._group = ""
 
     def __enter__(self) -> Self:
         return self
@@ -46,37 +47,33 @@ class ConcurrentSteps(Generic[Done]):
 
     @property
     def idle(self) -> bool:
-        """True where nothing runs."""
+        """Whether no step is running."""
         return not self._running
 
-    def takes(self, crew: str, abreast: int = 0) -> bool:
-        """True where a step of that crew may begin beside what runs; it and each of those bear so many at once."""
-        most = min(
-            each or MAX_PARALLEL for each in (MAX_PARALLEL, abreast, *(bears for _, bears in self._running.values()))
-        )
-        return bool(crew) and len(self._running) < most and (self.idle or crew == self._crew)
+    def accepts(self, group: str, max_parallel: int = 0) -> bool:
+        """Whether a step of this group may start now, by its own limit and those of the running steps (0 = none)."""
+        limits = (max_parallel, *(limit for _, limit in self._running.values()))
+        lowest = min(limit or MAX_PARALLEL for limit in (MAX_PARALLEL, *limits))
+        return bool(group) and len(self._running) < lowest and (self.idle or group == self._group)
 
-    def begin(self, crew: str, name: str, work: Callable[[], Done], abreast: int = 0) -> None:
-        """Begin a piece of work that the crew `takes`."""
-        self._crew = crew
-        self._running[self._pool.submit(work)] = (name, abreast)
+    def start(self, group: str, step_id: str, work: Callable[[], Result], max_parallel: int = 0) -> None:
+        """Start a step whose group is accepted."""
+        self._group = group
+        self._running[self._pool.submit(work)] = (step_id, max_parallel)
 
-    def ended(self) -> tuple[tuple[str, Done], ...]:
-        """Wait until something ends; what has ended, with what came of it. Nothing at once where nothing runs."""
+    def wait(self) -> tuple[tuple[str, Result], ...]:
+        """Wait until a step ends; the ids and results of all ended steps. Empty at once if none is running."""
         if self.idle:
             return ()
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
-        return tuple((self._running.pop(each)[0], each.result()) for each in done)
-
-
-_APPLY = {kind: room.apply for room in KINDS for kind in (room.name, *room.companion_kinds)}
+        return tuple((self._running.pop(future)[0], future.result()) for future in done)
 
 
 class StepRunner:
     """Runs the steps of one node.
 
-    A step begins once all that it waits for has ended: those that make what it uses, and the earlier ones of its own
-    resource. Which step begins, and what is written down of its end, is decided in the one thread that calls `run`.
+    A step starts once its predecessors and the earlier steps of its sequence have ended. Steps are started, journalled
+    and recorded in the thread that calls `run`.
     """
 
     def __init__(
@@ -90,142 +87,143 @@ class StepRunner:
         redact: Redactor,
     ) -> None:
         self._node = node
-        self._hands = context
+        self._context = context
         self._journal = journal
         self._keeper = keeper
         self._listen = listen
         self._stop = stop
         self._redact = redact
-        self._lost = False
+        self._connection_lost = False
         self._changes = {step.id: change for change in node.changes for step in change.steps}
         self._steps = {step.id: step for change in node.changes for step in change.steps}
-        self._before = predecessors(tuple(self._steps.values()))
-        self._rests_on = required_predecessors(tuple(self._steps.values()))
-        self._desired = {each.address: each for each in node.desired}
+        self._predecessors = predecessors(tuple(self._steps.values()))
+        self._required = required_predecessors(tuple(self._steps.values()))
+        self._desired = {resource.address: resource for resource in node.desired}
         self._outcomes: dict[str, StepOutcome] = {}
-        self._numbers = {name: number for number, name in enumerate(node.order, 1)}
+        self._numbers = {step_id: number for number, step_id in enumerate(node.order, 1)}
 
     def run(self) -> tuple[StepOutcome, ...]:
-        """Every step's outcome, in the order of the change set."""
-        begun: set[str] = set()
-        with ConcurrentSteps[StepOutcome](f"{self._node.node}-step") as crew:
+        """The outcome of every step, in the order of the change set."""
+        started: set[str] = set()
+        with ConcurrentSteps[StepOutcome](f"{self._node.node}-step") as concurrent:
             while len(self._outcomes) < len(self._node.order):
-                for name in [each for each in self._node.order if each not in begun]:
-                    begun |= self._begin(self._steps[name], crew)
-                for name, outcome in crew.ended():
-                    self._end(self._steps[name], self._kept(self._steps[name], outcome))
-        return tuple(self._outcomes[name] for name in self._node.order)
+                for step_id in [step_id for step_id in self._node.order if step_id not in started]:
+                    if self._start(self._steps[step_id], concurrent):
+                        started.add(step_id)
+                for step_id, outcome in concurrent.wait():
+                    self._end(self._steps[step_id], self._saved(self._steps[step_id], outcome))
+        return tuple(self._outcomes[step_id] for step_id in self._node.order)
 
-    def _begin(self, step: Step, crew: ConcurrentSteps[StepOutcome]) -> set[str]:
-        """Skip the step, do it, or have the crew do it; nothing where it must wait. What has been begun."""
-        if any(name not in self._outcomes for name in (*self._before[step.id], *self._earlier_in_sequence(step))):
-            return set()
-        if why := self._reason_to_skip(step):
-            self._end(step, _skipped(step, why))
-        elif crew.takes(step.concurrency_group, step.max_parallel):
-            crew.begin(step.concurrency_group, step.id, lambda: self._one(step), step.max_parallel)
-        elif crew.idle:
-            self._end(step, self._kept(step, self._one(step)))
+    def _start(self, step: Step, concurrent: ConcurrentSteps[StepOutcome]) -> bool:
+        """Skip the step, run it, or start it in the background; False if it has to wait."""
+        earlier = (*self._predecessors[step.id], *self._earlier_in_sequence(step))
+        if any(step_id not in self._outcomes for step_id in earlier):
+            return False
+        if reason := self._reason_to_skip(step):
+            self._end(step, _skipped(step, reason))
+        elif concurrent.accepts(step.concurrency_group, step.max_parallel):
+            concurrent.start(step.concurrency_group, step.id, lambda: self._run_step(step), step.max_parallel)
+        elif concurrent.idle:
+            self._end(step, self._saved(step, self._run_step(step)))
         else:
-            return set()
-        return {step.id}
+            return False
+        return True
 
     def _end(self, step: Step, outcome: StepOutcome) -> None:
         self._outcomes[step.id] = outcome
         self._listen(StepEnded(self._node.node, outcome))
 
     def _earlier_in_sequence(self, step: Step) -> list[str]:
-        """The earlier steps of the same resource, or of the same one of the several that it stands for."""
-        lane = [each.id for each in self._changes[step.id].steps if each.sequence == step.sequence]
-        return [name for name in lane if self._numbers[name] < self._numbers[step.id]]
+        same = [other.id for other in self._changes[step.id].steps if other.sequence == step.sequence]
+        return [step_id for step_id in same if self._numbers[step_id] < self._numbers[step.id]]
 
     def _reason_to_skip(self, step: Step) -> str:
-        if self._lost:
+        if self._connection_lost:
             return "the connection to the node was lost"
-        if self._stop.is_set() and step.id not in self._owed():
+        if self._stop.is_set() and step.id not in self._begun_replacements():
             return "interrupted"
-        if blocked := [name for name in self._rests_on[step.id] if not self._done(name)]:
-            return f"it waits for “{self._steps[blocked[0]].title}”, which was not done"
-        if not all(self._done(name) for name in self._earlier_in_sequence(step)):
+        if missing := [step_id for step_id in self._required[step.id] if not self._done(step_id)]:
+            return f"it needs “{self._steps[missing[0]].title}”, which was not done"
+        if not all(self._done(step_id) for step_id in self._earlier_in_sequence(step)):
             return "an earlier step of the same resource was not done"
-        unread = next(filter(None, map(self._unread, self._changes[step.id].steps)), "")
-        return f"{unread} could not be read" if unread else ""
+        unreadable = next(filter(None, map(self._unreadable, self._changes[step.id].steps)), "")
+        return f"{unreadable} could not be read" if unreadable else ""
 
-    def _owed(self) -> frozenset[str]:
-        """What is done even after an interrupt: the rest of each replacement that has begun, and what that waits for.
+    def _begun_replacements(self) -> frozenset[str]:
+        """The steps that run even after an interrupt: the rest of each begun replacement, and their predecessors.
 
-        Its first step stopped what served, which is to serve again before the run ends.
+        The first step of a replacement may have stopped what was serving, which must serve again when the run ends.
         """
         begun = [
             change
             for change in self._node.changes
             if change.action is Action.REPLACE and any(self._done(step.id) for step in change.steps)
         ]
-        found: set[str] = set()
-        left = [step.id for change in begun for step in change.steps]
-        while left:
-            name = left.pop()
-            if name not in found:
-                found.add(name)
-                left += [*self._before[name], *self._earlier_in_sequence(self._steps[name])]
-        return frozenset(found)
+        result: set[str] = set()
+        queue = [step.id for change in begun for step in change.steps]
+        while queue:
+            step_id = queue.pop()
+            if step_id not in result:
+                result.add(step_id)
+                queue += [*self._predecessors[step_id], *self._earlier_in_sequence(self._steps[step_id])]
+        return frozenset(result)
 
-    def _done(self, name: str) -> bool:
-        return name in self._outcomes and self._outcomes[name].status is Status.DONE
+    def _done(self, step_id: str) -> bool:
+        return step_id in self._outcomes and self._outcomes[step_id].status is Status.DONE
 
-    def _unread(self, step: Step) -> str:
+    def _unreadable(self, step: Step) -> str:
         touched = (*step.uses, *step.makes, *step.releases, *step.frees)
-        for unknown in self._node.unknown:
-            if any(unknown.address.covers(one) or one.covers(unknown.address) for one in touched):
-                return str(unknown.address)
+        for part in self._node.unknown:
+            if any(part.address.covers(address) or address.covers(part.address) for address in touched):
+                return str(part.address)
         return ""
 
-    def _one(self, step: Step) -> StepOutcome:
+    def _run_step(self, step: Step) -> StepOutcome:
         number, total = self._numbers[step.id], len(self._node.order)
         self._listen(StepStarted(self._node.node, step.id, step.title, number, total))
         started = time.monotonic()
         transcript: list[str] = []
-        problems = tuple(redact_diagnostic(each, self._redact) for each in self._attempt(step, transcript))
-        status = Status.FAILED if problems else Status.DONE
-        return StepOutcome(step.id, step.title, status, time.monotonic() - started, tuple(transcript), problems)
+        diagnostics = tuple(redact_diagnostic(problem, self._redact) for problem in self._attempt(step, transcript))
+        status = Status.FAILED if diagnostics else Status.DONE
+        return StepOutcome(step.id, step.title, status, time.monotonic() - started, tuple(transcript), diagnostics)
 
     def _attempt(self, step: Step, transcript: list[str]) -> tuple[Diagnostic, ...]:
-        def tell(text: str) -> None:
-            said = self._redact(text)
-            transcript.append(said)
-            self._listen(StepProgress(self._node.node, step.id, said))
+        def say(text: str) -> None:
+            line = self._redact(text)
+            transcript.append(line)
+            self._listen(StepProgress(self._node.node, step.id, line))
 
-        def measure(text: str, amount: Amount) -> None:
+        def progress(text: str, amount: Amount) -> None:
             self._listen(StepProgress(self._node.node, step.id, self._redact(text), amount))
 
         try:
-            self._journal.step_begins(step.id, step.title)
-            self._keeper.remember(_APPLY[step.address.kind](step, self._hands(tell, measure)))
+            self._journal.step_started(step.id, step.title)
+            self._keeper.remember(_APPLY[step.address.kind](step, self._context(say, progress)))
         except ConnectionLost as problem:
-            self._lost = True
+            self._connection_lost = True
             return problem.diagnostics
         except Problem as problem:
             return problem.diagnostics
-        except Exception as fault:  # noqa: BLE001 - one step's fault must not hide what the others did
-            return (internal_error(str(step.address), fault, f"“{step.title}”"),)
+        except Exception as error:  # noqa: BLE001 - a bug met in one step must not hide what the others did
+            return (internal_error(str(step.address), error, f"“{step.title}”"),)
         return ()
 
-    def _kept(self, step: Step, outcome: StepOutcome) -> StepOutcome:
-        """The outcome, written down on the node; what could not be written down has not ended well."""
-        if self._lost:
+    def _saved(self, step: Step, outcome: StepOutcome) -> StepOutcome:
+        """The outcome, after it was written to the node's journal and record; failed if that failed."""
+        if self._connection_lost:
             return outcome
         try:
-            self._journal.step_ends(outcome)
+            self._journal.step_ended(outcome)
             self._record(step, outcome)
         except Problem as problem:
-            self._lost = isinstance(problem, ConnectionLost)
+            self._connection_lost = isinstance(problem, ConnectionLost)
             return replace(outcome, status=Status.FAILED, diagnostics=outcome.diagnostics + problem.diagnostics)
         return outcome
 
     def _record(self, step: Step, outcome: StepOutcome) -> None:
         change = self._changes[step.id]
-        rest = [each.id for each in change.steps if each.id != step.id]
-        if outcome.status is Status.DONE and all(self._done(name) for name in rest):
+        others = [other.id for other in change.steps if other.id != step.id]
+        if outcome.status is Status.DONE and all(self._done(step_id) for step_id in others):
             if change.action is Action.DELETE:
                 self._keeper.removed(change.address)
             elif desired := self._desired.get(change.address):
@@ -233,5 +231,5 @@ class StepRunner:
         self._keeper.write()
 
 
-def _skipped(step: Step, why: str) -> StepOutcome:
-    return StepOutcome(step.id, step.title, Status.SKIPPED, transcript=(f"skipped: {why}",))
+def _skipped(step: Step, reason: str) -> StepOutcome:
+    return StepOutcome(step.id, step.title, Status.SKIPPED, transcript=(f"skipped: {reason}",))

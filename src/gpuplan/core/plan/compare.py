@@ -1,4 +1,4 @@
-"""Compare: one node's wishes against its snapshot, room by room, into its part of the change set."""
+"""Compares one node's desired state with its snapshot, kind by kind."""
 
 from __future__ import annotations
 
@@ -21,73 +21,74 @@ def compare(
     snapshot: Snapshot,
     plan: str,
     secrets: Mapping[str, Secret],
-    anew: tuple[str, ...] = (),
+    replace_globs: tuple[str, ...] = (),
 ) -> NodeChanges:
-    """Everything that differs on one node.
-
-    What a room binds or disturbs is told to the rooms after it: so a slice that is made anew takes its container
-    along, and the container its models. `anew` are globs over what is replaced whether it differs or not.
-    """
+    """All changes of one node. Resources that match `replace_globs` are replaced even if unchanged."""
     try:
         record = read_record(snapshot, plan)
     except Problem as problem:
         return unreadable_node(snapshot.node, problem.diagnostics, desired)
+    context = DiffContext(snapshot.node, plan, record, secrets=secrets, replace=replace_globs)
     try:
-        return _rooms(desired, snapshot, DiffContext(snapshot.node, plan, record, secrets=secrets, replace=anew))
-    except Exception as fault:  # noqa: BLE001 - one node's odd answer must not hide the other nodes
-        return unreadable_node(
-            snapshot.node, [internal_error(snapshot.node, fault, f"Comparing {snapshot.node}")], desired
-        )
+        return _node_changes(desired, snapshot, record, _compare_kinds(desired, snapshot, context))
+    except Exception as error:  # noqa: BLE001 - a bug met on one node must not hide the other nodes
+        diagnostic = internal_error(snapshot.node, error, f"Comparing {snapshot.node}")
+        return unreadable_node(snapshot.node, [diagnostic], desired)
 
 
-def _rooms(desired: Sequence[Desired], snapshot: Snapshot, begin: DiffContext) -> NodeChanges:
+def _compare_kinds(desired: Sequence[Desired], snapshot: Snapshot, context: DiffContext) -> list[Comparison]:
+    """Compare kind by kind, in the order of KINDS.
+
+    Each kind is given what the earlier ones bound and disturbed: a re-created slice replaces its container, and that
+    reloads its models.
+    """
     bindings: dict[Address, str | KnownAfterApply] = {}
     disturbed: dict[Address, str] = {}
     comparisons: list[Comparison] = []
-    for room in KINDS:
-        context = replace(begin, bindings=dict(bindings), disturbed=dict(disturbed))
-        wanted = [each for each in desired if each.address.kind == room.name]
-        comparison = room.compare(wanted, snapshot, context)
+    for kind in KINDS:
+        resources = [resource for resource in desired if resource.address.kind == kind.name]
+        kind_context = replace(context, bindings=dict(bindings), disturbed=dict(disturbed))
+        comparison = kind.compare(resources, snapshot, kind_context)
         bindings.update(comparison.bindings)
         for change in comparison.changes:
             disturbed.update(change.disturbs)
         comparisons.append(comparison)
-    return _gather(desired, snapshot, begin.record, comparisons)
+    return comparisons
 
 
 def unreadable_node(node: str, problems: Iterable[Diagnostic], desired: Sequence[Desired]) -> NodeChanges:
-    """A node that could not be read: nothing is known, so nothing is planned."""
-    nowhere = Address(node, "node", "connection")
+    """The changes of a node that could not be read: none."""
+    connection = Address(node, "node", "connection")
     return NodeChanges(
         node,
-        unknown=tuple(Unreadable(nowhere, replace(problem, address=node)) for problem in problems),
+        unknown=tuple(Unreadable(connection, replace(problem, address=node)) for problem in problems),
         desired=tuple(desired),
         resources=len(desired),
     )
 
 
-def _gather(
+def _node_changes(
     desired: Sequence[Desired], snapshot: Snapshot, record: Record, comparisons: Sequence[Comparison]
 ) -> NodeChanges:
-    node = snapshot.node
-    lost = missing_record_warning(snapshot, record)
-    digests = {each.address: each.digest for each in desired}
+    digests = {resource.address: resource.digest for resource in desired}
     changes = tuple(
         replace(change, origin=change.origin or _origin(change.address, digests, record))
         for comparison in comparisons
         for change in comparison.changes
     )
-    rests_on = {address: moved for comparison in comparisons for address, moved in comparison.rests_on.items()}
-    rests_on[Address(node, "record", record.plan)] = digest(record.run)
+    warning = missing_record_warning(snapshot, record)
+    unreadable = [part for comparison in comparisons for part in comparison.unknown]
+    rests_on = {address: state for comparison in comparisons for address, state in comparison.rests_on.items()}
+    rests_on[Address(snapshot.node, "record", record.plan)] = digest(record.run)
     return NodeChanges(
-        node=node,
+        node=snapshot.node,
         changes=changes,
         order=order_steps(changes),
-        unmanaged=tuple(each for comparison in comparisons for each in comparison.unmanaged),
-        unknown=_explained([each for comparison in comparisons for each in comparison.unknown], desired, record),
+        unmanaged=tuple(unmanaged for comparison in comparisons for unmanaged in comparison.unmanaged),
+        unknown=_with_causes(unreadable, desired, record),
         diagnostics=(
-            *([lost] if lost else []),
-            *(each for comparison in comparisons for each in comparison.diagnostics),
+            *([warning] if warning else []),
+            *(diagnostic for comparison in comparisons for diagnostic in comparison.diagnostics),
         ),
         rests_on=rests_on,
         desired=tuple(desired),
@@ -95,27 +96,21 @@ def _gather(
     )
 
 
-def _explained(unknown: Sequence[Unreadable], desired: Sequence[Desired], record: Record) -> tuple[Unreadable, ...]:
-    """Each unknown thing, with the one that it needs and that is unknown, too: only the first has to be looked at."""
+def _with_causes(
+    unreadable: Sequence[Unreadable], desired: Sequence[Desired], record: Record
+) -> tuple[Unreadable, ...]:
+    """Each unreadable part with the unreadable part that it needs, if any: only the latter has to be mended."""
     needs = {address: recorded.needs for address, recorded in record.resources.items()}
-    needs |= {each.address: each.needs for each in desired}
-    return tuple(
-        replace(
-            each,
-            cause=next(
-                (
-                    other.address
-                    for other in unknown
-                    if other.address != each.address
-                    and any(
-                        other.address.covers(need) or need.covers(other.address) for need in needs.get(each.address, ())
-                    )
-                ),
-                None,
-            ),
+    needs |= {resource.address: resource.needs for resource in desired}
+
+    def cause(part: Unreadable) -> Address | None:
+        others = (other.address for other in unreadable if other.address != part.address)
+        needed = needs.get(part.address, ())
+        return next(
+            (other for other in others if any(other.covers(need) or need.covers(other) for need in needed)), None
         )
-        for each in unknown
-    )
+
+    return tuple(replace(part, cause=cause(part)) for part in unreadable)
 
 
 def _origin(address: Address, digests: Mapping[Address, str], record: Record) -> Origin:
@@ -124,7 +119,7 @@ def _origin(address: Address, digests: Mapping[Address, str], record: Record) ->
 
 
 def dependants(changes: Sequence[Change], root: Change) -> tuple[Address, ...]:
-    """The resources that change only because `root` does, directly or through others."""
+    """The resources that change only because of `root`, directly or indirectly."""
     causes = {change.address: change.cause for change in changes}
     return tuple(
         change.address
@@ -134,7 +129,7 @@ def dependants(changes: Sequence[Change], root: Change) -> tuple[Address, ...]:
 
 
 def roots(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes that stand for themselves: no cause, or one that is not among the changes."""
+    """The changes without a cause, or whose cause is not among the changes."""
     causes = {change.address: change.cause for change in changes}
     return tuple(change for change in changes if _root(change.address, causes) == change.address)
 

@@ -1,4 +1,4 @@
-"""Observe: ask every node at once; one that fails neither stops nor hides another."""
+"""Asks all nodes for their snapshots at the same time; a node that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from gpuplan.types.outcome import Asked, Asking, Listener
 from gpuplan.types.snapshot import Snapshot
 
 MAX_PARALLEL_NODES = 32
-"""Nodes that are worked on at the same time."""
-
 INTERRUPT_POLL_SECONDS = 0.2
-"""Seconds after which whoever waits looks up: a signal that comes while a wait is being begun would not end it."""
+"""A wait without a limit would miss a signal that arrives just before it begins."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What one node said, or why it said nothing."""
+    """One node's snapshot, or the reasons why there is none."""
 
     host: Host
     snapshot: Snapshot | None
@@ -36,12 +34,12 @@ class NodeAnswer:
 
 
 def observe(hosts: Sequence[Host], question: Question, listen: Listener) -> tuple[NodeAnswer, ...]:
-    """Ask all hosts the same question; the answers come in the order of the hosts."""
+    """Ask all hosts the same question; the answers are in the order of the hosts."""
     return for_each_host(hosts, lambda host: ask_node(host, question, listen))
 
 
 def ask_node(host: Host, question: Question, listen: Listener) -> NodeAnswer:
-    """Connect to one node, ask it, and hang up. Never raises for what the node did."""
+    """Connect to one node, ask it, and disconnect. Errors are part of the answer."""
     started = time.monotonic()
     listen(Asking(host.name))
     try:
@@ -51,43 +49,43 @@ def ask_node(host: Host, question: Question, listen: Listener) -> NodeAnswer:
         finally:
             session.close()
     except Problem as problem:
-        listen(Asked(host.name, time.monotonic() - started, problem.diagnostics[0].summary))
-        return NodeAnswer(host, None, problem.diagnostics)
-    except Exception as fault:  # noqa: BLE001 - one node's fault must not hide what the others say
-        told = internal_error(host.name, fault, f"Asking {host.name}")
-        listen(Asked(host.name, time.monotonic() - started, told.summary))
-        return NodeAnswer(host, None, (told,))
-    listen(Asked(host.name, time.monotonic() - started))
-    return NodeAnswer(host, snapshot)
+        answer = NodeAnswer(host, None, problem.diagnostics)
+    except Exception as error:  # noqa: BLE001 - a bug met on one node must not hide the other nodes' answers
+        answer = NodeAnswer(host, None, (internal_error(host.name, error, f"Reading {host.name}"),))
+    else:
+        answer = NodeAnswer(host, snapshot)
+    summary = answer.problems[0].summary if answer.problems else ""
+    listen(Asked(host.name, time.monotonic() - started, summary))
+    return answer
 
 
 def _with_registries(session: Session, snapshot: Snapshot, images: Sequence[str]) -> Snapshot:
-    """The snapshot with what registries say, where the plan file has them asked and the engine answers at all."""
+    """Add the registries' digests of the images, if the Docker engine answers."""
     if not images or snapshot.probe("docker").error is not None:
         return snapshot
     return replace(snapshot, probes={**snapshot.probes, "registry": ask_registries(session, images)})
 
 
 def read_probes(session: Session, plan: str, probes: Iterable[str]) -> Snapshot:
-    """A second look over an open session: only the named probes."""
+    """A snapshot of only the named probes, over an open session."""
     return session.ask(Question(plan, tuple(probes)))
 
 
 def for_each_host(
-    hosts: Sequence[Host], work: Callable[[Host], Found], stop: threading.Event | None = None
-) -> tuple[Found, ...]:
-    """Do the same for every host, several at a time; results in the order of the hosts.
+    hosts: Sequence[Host], work: Callable[[Host], Result], stop: threading.Event | None = None
+) -> tuple[Result, ...]:
+    """Run `work` for every host, up to MAX_PARALLEL_NODES at a time; results are in the order of the hosts.
 
-    With `stop`, an interrupt sets it and waits until all work has come to its own end; without, it goes through.
+    Ctrl-C sets `stop` and waits until the work under way has ended; without `stop`, or the second time, it is raised.
     """
     pool = ThreadPoolExecutor(max_workers=min(MAX_PARALLEL_NODES, max(1, len(hosts))), thread_name_prefix="node")
-    running: list[Future[Found]] = []
+    running: list[Future[Result]] = []
     while True:
         try:
             running.extend(pool.submit(work, host) for host in hosts[len(running) :])
             while wait(running, timeout=INTERRUPT_POLL_SECONDS).not_done:
                 continue
-            found = tuple(each.result() for each in running)
+            results = tuple(future.result() for future in running)
         except KeyboardInterrupt:
             if stop is None or stop.is_set():
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -95,41 +93,38 @@ def for_each_host(
             stop.set()
         else:
             pool.shutdown()
-            return found
+            return results
 
 
 def boot_id(snapshot: Snapshot) -> str:
-    """What the node calls its present boot; empty where it could not say."""
+    """The random id of the node's current boot; empty if it was not reported."""
     host = snapshot.probe("host").value
-    found = host.get("boot_id") if isinstance(host, Mapping) else None
-    return found if isinstance(found, str) else ""
-
-
-# Twins: two names of the inventory that turn out to be one machine; one plan file would undo what the other did.
+    boot = host.get("boot_id") if isinstance(host, Mapping) else None
+    return boot if isinstance(boot, str) else ""
 
 
 def refuse_duplicate_machines(answers: Sequence[NodeAnswer]) -> tuple[NodeAnswer, ...]:
-    """The answers, without those of nodes that are one and the same machine.
+    """The answers; a node that is the same machine as another gets an error instead of its snapshot.
 
-    A boot id is random and new with each boot (random(4), /proc/sys/kernel/random/boot_id), so that two machines never
-    share one.
+    Otherwise the changes for one name would undo those for the other. A boot id is random and new at each boot
+    (random(4), /proc/sys/kernel/random/boot_id), so two machines never share one.
     """
-    names: dict[str, list[str]] = {}
+    names_by_boot: dict[str, list[str]] = {}
     for answer in answers:
         if answer.snapshot is not None and (boot := boot_id(answer.snapshot)):
-            names.setdefault(boot, []).append(answer.host.name)
-    twins = {name: others for others in names.values() if len(others) > 1 for name in others}
-    return tuple(_refused(answer, twins) for answer in answers)
+            names_by_boot.setdefault(boot, []).append(answer.host.name)
+    duplicates = {name: names for names in names_by_boot.values() if len(names) > 1 for name in names}
+    return tuple(
+        _refuse(answer, duplicates[answer.host.name]) if answer.host.name in duplicates else answer
+        for answer in answers
+    )
 
 
-def _refused(answer: NodeAnswer, twins: Mapping[str, Sequence[str]]) -> NodeAnswer:
-    if answer.host.name not in twins:
-        return answer
-    names = " and ".join(twins[answer.host.name])
+def _refuse(answer: NodeAnswer, names: Sequence[str]) -> NodeAnswer:
     diagnostic = Diagnostic(
-        "Two nodes of the inventory are one machine",
-        f"{names} answer with the same boot id, so they are one machine under several names.",
-        "Correct ansible_host of one of them, or take it out of the inventory.",
+        "Two nodes of the inventory are the same machine",
+        f"{' and '.join(names)} report the same boot id.",
+        "Correct ansible_host of one of them, or remove one from the inventory.",
         where=answer.host.where,
         address=answer.host.name,
     )

@@ -1,4 +1,4 @@
-"""Reads a saved change set back (docs/json.md), for `gpuplan apply FILE`."""
+"""Reads a saved change set (docs/json.md), for `gpuplan apply FILE`. `output/json.py` writes it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ from gpuplan.types.diagnostic import Diagnostic, Location, Problem, Severity
 from gpuplan.types.resource import Desired
 from gpuplan.types.value import Json, JsonObject, KnownAfterApply, as_list, as_object
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 def read_change_set(value: Json, file: str) -> ChangeSet:
-    """The change set in a saved file.
+    """The change set in a saved file's JSON.
 
     Raises:
-        Problem: it is none, is damaged, or was written by a version with another format.
+        Problem: it is not a change set, is damaged, or has another format.
     """
     if not isinstance(value, Mapping) or value.get("kind") != KIND:
-        raise Problem(_unusable(file, "it is not a change set"))
+        raise Problem(_unusable(file, "it is not a gpuplan change set"))
     if value.get("format") != FORMAT:
-        raise Problem(_unusable(file, f"it has format {value.get('format')}, and this version reads {FORMAT}"))
+        raise Problem(
+            _unusable(file, f"its format is {value.get('format')}, but this gpuplan version reads format {FORMAT}")
+        )
     try:
         return ChangeSet(
             plan=str(value["plan"]),
@@ -47,18 +49,18 @@ def read_change_set(value: Json, file: str) -> ChangeSet:
             destroy=value["destroy"] is True,
             only=tuple(str(kind) for kind in as_list(value["only"])),
             targets=tuple(str(target) for target in as_list(value["targets"])),
-            replace=tuple(str(each) for each in as_list(value.get("replace") or ())),
-            nodes=_each(value["nodes"], _node),
+            replace=tuple(str(glob) for glob in as_list(value["replace"])),
+            nodes=_values(value["nodes"], _node),
         )
-    except (KeyError, TypeError, ValueError) as fault:
-        raise Problem(_unusable(file, f"it is damaged: {fault}")) from fault
+    except (KeyError, TypeError, ValueError) as error:
+        raise Problem(_unusable(file, f"it is damaged: {error}")) from error
 
 
-def _unusable(file: str, why: str) -> Diagnostic:
+def _unusable(file: str, reason: str) -> Diagnostic:
     return Diagnostic(
-        "Not a usable change set",
-        f"{file} cannot be applied: {why}.",
-        "Make a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
+        "Cannot use the change set",
+        f"{file} cannot be applied: {reason}.",
+        "Create a new one: gpuplan plan PLAN -i INVENTORY --out FILE",
         where=Location(file),
     )
 
@@ -67,32 +69,33 @@ def _node(value: JsonObject) -> NodeChanges:
     return NodeChanges(
         node=str(value["node"]),
         resources=int(str(value["resources"])),
-        changes=_each(value["changes"], _change),
+        changes=_values(value["changes"], _change),
         order=tuple(str(step) for step in as_list(value["order"])),
-        unmanaged=_each(
-            value["unmanaged"],
-            lambda each: Unmanaged(
-                parse_address(str(each["address"])),
-                str(each["what"]),
-                _maybe(each["in_the_way_of"]),
-                str(each["guard"]),
-                _addresses(each["sees"]),
-                each["as_wanted"] is True,
-            ),
-        ),
-        unknown=_each(
-            value["unknown"],
-            lambda each: Unreadable(
-                parse_address(str(each["address"])), _diagnostic(as_object(each["diagnostic"])), _maybe(each["cause"])
-            ),
-        ),
-        diagnostics=_each(value["diagnostics"], _diagnostic),
-        rests_on={parse_address(name): str(moved) for name, moved in as_object(value["rests_on"]).items()},
-        desired=_each(
+        unmanaged=_values(value["unmanaged"], _unmanaged),
+        unknown=_values(value["unknown"], _unreadable),
+        diagnostics=_values(value["diagnostics"], _diagnostic),
+        rests_on={parse_address(name): str(state) for name, state in as_object(value["rests_on"]).items()},
+        desired=_values(
             value["desired"],
             _desired,
         ),
     )
+
+
+def _unmanaged(value: JsonObject) -> Unmanaged:
+    return Unmanaged(
+        address=parse_address(str(value["address"])),
+        what=str(value["what"]),
+        in_the_way_of=_optional_address(value["in_the_way_of"]),
+        guard=str(value["guard"]),
+        sees=_addresses(value["sees"]),
+        as_wanted=value["as_wanted"] is True,
+    )
+
+
+def _unreadable(value: JsonObject) -> Unreadable:
+    diagnostic = _diagnostic(as_object(value["diagnostic"]))
+    return Unreadable(parse_address(str(value["address"])), diagnostic, _optional_address(value["cause"]))
 
 
 def _desired(value: JsonObject) -> Desired:
@@ -106,18 +109,18 @@ def _change(value: JsonObject) -> Change:
         address=address,
         action=Action[str(value["action"]).upper()],
         origin=Origin(value["origin"]) if value["origin"] else None,
-        cause=_maybe(value["cause"]),
-        fields=_each(value["fields"], _field),
-        reasons=tuple(str(each) for each in as_list(value["reasons"])),
-        interrupts=tuple(str(each) for each in as_list(value["interrupts"])),
-        disturbs={parse_address(name): str(why) for name, why in as_object(value["disturbs"]).items()},
-        steps=_each(value["steps"], lambda each: _step(address, each)),
+        cause=_optional_address(value["cause"]),
+        fields=_values(value["fields"], _field),
+        reasons=tuple(str(reason) for reason in as_list(value["reasons"])),
+        interrupts=tuple(str(effect) for effect in as_list(value["interrupts"])),
+        disturbs={parse_address(name): str(reason) for name, reason in as_object(value["disturbs"]).items()},
+        steps=_values(value["steps"], lambda step: _step(address, step)),
     )
 
 
 def _field(value: JsonObject) -> FieldChange:
-    later = value["after_known_later"]
-    after = KnownAfterApply(str(later)) if later is not None else value["after"]
+    unknown = value["after_known_later"]
+    after = KnownAfterApply(str(unknown)) if unknown is not None else value["after"]
     return FieldChange(str(value["path"]), value["before"], after, value["sensitive"] is True)
 
 
@@ -153,13 +156,13 @@ def _diagnostic(value: JsonObject) -> Diagnostic:
     )
 
 
-def _each(value: Json, make: Callable[[JsonObject], Made]) -> tuple[Made, ...]:
-    return tuple(make(as_object(each)) for each in as_list(value))
+def _values(value: Json, make: Callable[[JsonObject], Value]) -> tuple[Value, ...]:
+    return tuple(make(as_object(item)) for item in as_list(value))
 
 
 def _addresses(value: Json) -> tuple[Address, ...]:
     return tuple(parse_address(str(name)) for name in as_list(value))
 
 
-def _maybe(value: Json) -> Address | None:
+def _optional_address(value: Json) -> Address | None:
     return parse_address(value) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""Targets: the part of a change set that an operator names, with everything that it cannot do without."""
+"""Limits a change set to the targets and kinds that the operator names."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from gpuplan.types.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Scope:
-    """What a run is confined to."""
+    """What a run is limited to."""
 
     targets: tuple[str, ...] = ()
     """Globs over addresses."""
     kinds: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
-    """Globs over addresses that are replaced even if unchanged."""
+    """Globs over addresses: matching resources are replaced even if unchanged."""
 
     def of(self, node: NodeChanges) -> NodeChanges:
-        """The part of a node's changes that lies within."""
+        """The part of a node's changes that is in scope."""
         return select_targets(select_kinds(node, self.kinds), self.targets)
 
     def has_node(self, name: str) -> bool:
-        """True where something of this node may lie within: nothing is asked of the others."""
+        """Whether a resource of this node may be in scope; other nodes are not asked."""
         return not self.targets or any(fnmatchcase(name, target.partition("/")[0]) for target in self.targets)
 
     def has(self, address: Address) -> bool:
-        """True where a resource lies within; what a target takes along is not meant."""
-        of_a_kind = not self.kinds or address.kind in self.kinds
-        return of_a_kind and (not self.targets or matches(address, self.targets))
+        """Whether a resource is in scope by itself, not only because a target needs it."""
+        in_kinds = not self.kinds or address.kind in self.kinds
+        return in_kinds and (not self.targets or matches(address, self.targets))
 
     @property
     def everything(self) -> bool:
-        """True where nothing is left out."""
+        """Whether the run is not limited."""
         return not (self.targets or self.kinds)
 
 
@@ -45,52 +45,54 @@ EVERYTHING = Scope()
 
 
 def select_targets(node: NodeChanges, targets: Sequence[str]) -> NodeChanges:
-    """The changes whose address matches one of the globs, those they wait for, and those they force."""
+    """The changes that match one of the globs, with those they wait for and those they cause."""
     if not targets:
         return node
     kept = {change.address for change in node.changes if matches(change.address, targets)}
-    while (more := _entailed(node.changes, kept)) - kept:
-        kept |= more
+    while (required := _required(node.changes, kept)) - kept:
+        kept |= required
     changes = tuple(change for change in node.changes if change.address in kept)
     part = replace(
         node,
         changes=changes,
         order=order_steps(changes),
-        diagnostics=tuple(each for each in node.diagnostics if _is_about(each.address, kept, targets)),
-        unknown=tuple(each for each in node.unknown if _is_about(str(each.address), kept, targets)),
-        resources=sum(matches(each.address, targets) for each in node.desired),
+        diagnostics=tuple(issue for issue in node.diagnostics if _is_about(issue.address, kept, targets)),
+        unknown=tuple(part for part in node.unknown if _is_about(str(part.address), kept, targets)),
+        resources=sum(matches(resource.address, targets) for resource in node.desired),
     )
     return without_unrelated_guards(part, kept)
 
 
 def _is_about(text: str, kept: Collection[Address], targets: Sequence[str]) -> bool:
-    """True where an address as text is of a resource that stays, or a target, or of the node as a whole."""
+    """Whether an address (as text) is of a kept change, of a target, or of the node as a whole."""
     if text.count("/") < 2:
         return True
     address = parse_address(text)
     return (
         address.kind == "node"
         or matches(address, targets)
-        or any(each.covers(address) or address.covers(each) for each in kept)
+        or any(other.covers(address) or address.covers(other) for other in kept)
     )
 
 
 def without_unrelated_guards(node: NodeChanges, kept: Collection[Address]) -> NodeChanges:
-    """The same node without the guards of what blocks nothing if only `kept` changes."""
-    unmanaged = tuple(each if _concerns(each, kept) else replace(each, guard="") for each in node.unmanaged)
+    """The node without the guards that do not concern the `kept` changes."""
+    unmanaged = tuple(
+        resource if _concerns(resource, kept) else replace(resource, guard="") for resource in node.unmanaged
+    )
     return replace(node, unmanaged=unmanaged)
 
 
 def _concerns(unmanaged: Unmanaged, kept: Collection[Address]) -> bool:
-    """True where one of the changes that stay has to do with it; only then may its guard be left out."""
-    concerned = [unmanaged.address, *([unmanaged.in_the_way_of] if unmanaged.in_the_way_of else [])]
-    return any(one.covers(each) or each.covers(one) for one in concerned for each in kept)
+    blocked = [unmanaged.in_the_way_of] if unmanaged.in_the_way_of else []
+    addresses = [unmanaged.address, *blocked]
+    return any(address.covers(other) or other.covers(address) for address in addresses for other in kept)
 
 
 def select_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
-    """The part of a node's changes that is of these kinds; everything where none is named.
+    """The changes of these kinds; all changes if `kinds` is empty.
 
-    Unlike a target it takes nothing else along. A change that cannot do without one of another kind becomes an error.
+    Unlike a target, a kind adds nothing else. A change that needs one of another kind becomes an error.
     """
     if not kinds:
         return node
@@ -99,38 +101,40 @@ def select_kinds(node: NodeChanges, kinds: Collection[str]) -> NodeChanges:
         node,
         changes=changes,
         order=order_steps(changes),
-        unmanaged=tuple(each for each in node.unmanaged if (each.in_the_way_of or each.address).kind in kinds),
-        unknown=tuple(each for each in node.unknown if each.address.kind in (*kinds, "node")),
-        diagnostics=(
-            *(each for each in node.diagnostics if _kind(each.address) in (*kinds, "")),
-            *_left_out(node.changes, kinds),
+        unmanaged=tuple(
+            unmanaged for unmanaged in node.unmanaged if (unmanaged.in_the_way_of or unmanaged.address).kind in kinds
         ),
-        rests_on={address: each for address, each in node.rests_on.items() if address.kind in (*kinds, "record")},
-        resources=sum(each.address.kind in kinds for each in node.desired),
+        unknown=tuple(part for part in node.unknown if part.address.kind in (*kinds, "node")),
+        diagnostics=(
+            *(issue for issue in node.diagnostics if _kind(issue.address) in (*kinds, "")),
+            *_missing_kinds(node.changes, kinds),
+        ),
+        rests_on={address: state for address, state in node.rests_on.items() if address.kind in (*kinds, "record")},
+        resources=sum(resource.address.kind in kinds for resource in node.desired),
     )
 
 
 def matches(address: Address, targets: Sequence[str]) -> bool:
-    """True where a glob means this address."""
+    """Whether one of the globs matches the address."""
     return any(fnmatchcase(str(address), target) for target in targets)
 
 
-def _entailed(changes: Sequence[Change], kept: set[Address]) -> set[Address]:
+def _required(changes: Sequence[Change], kept: set[Address]) -> set[Address]:
     steps = [step for change in changes for step in change.steps]
     owner = {step.id: step.address for step in steps}
     before = predecessors(steps)
-    awaited = {owner[one] for step in steps if step.address in kept for one in before[step.id]}
-    forced = {change.address for change in changes if change.cause in kept}
-    return awaited | forced
+    awaited = {owner[earlier] for step in steps if step.address in kept for earlier in before[step.id]}
+    caused = {change.address for change in changes if change.cause in kept}
+    return awaited | caused
 
 
 def _kind(address: str) -> str:
-    """The kind in an address as text; empty where it names a node or nothing."""
+    """The kind in an address (as text); empty for a node or an empty text."""
     return address.split("/")[1] if address.count("/") > 1 else ""
 
 
-def _left_out(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Diagnostic]:
-    """What interrupts something that runs has to come first; what is already stopped blocks nothing."""
+def _missing_kinds(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Diagnostic]:
+    """Errors for changes that must wait for a change of another kind which interrupts something that is running."""
     before = predecessors([step for change in changes for step in change.steps])
     for change in changes:
         if change.address.kind not in kinds:
@@ -141,8 +145,8 @@ def _left_out(changes: Sequence[Change], kinds: Collection[str]) -> Iterator[Dia
                 continue
             if any(step.id in awaited for step in other.steps):
                 yield Diagnostic(
-                    "A change needs another kind",
-                    f"{change.address} cannot change before {other.address} does: {other.interrupts[0]}.",
-                    f"Leave out --only, or add --only {other.address.kind}.",
+                    "A change needs a change of another kind",
+                    f"{change.address} cannot change before {other.address}: {other.interrupts[0]}.",
+                    f"Remove --only, or add --only {other.address.kind}.",
                     address=str(change.address),
                 )

@@ -61,7 +61,7 @@ def test_a_circle_is_told_and_not_walked() -> None:
         change(a, step("one", a, makes=(a,), uses=(b,))),
         change(b, step("two", b, makes=(b,), uses=(a,))),
     ]
-    with pytest.raises(Problem, match="circle"):
+    with pytest.raises(Problem, match="cycle"):
         order_steps(changes)
 
 

@@ -7,8 +7,7 @@ import pytest
 from gpuplan.resources.repository import apply
 from gpuplan.resources.repository.apply import DiskSpace
 from gpuplan.types.diagnostic import Exit
-
-from .conftest import World
+from tests.core.conftest import World
 
 
 @pytest.mark.parametrize("free", [DiskSpace(4096, 1000), DiskSpace(1 << 30, 3)])

@@ -10,8 +10,7 @@ from gpuplan.output.json import change_set_document as save
 from gpuplan.types.change import FORMAT, ChangeSet
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import Json
-
-from .strategies import change_sets
+from tests.core.plan.strategies import change_sets
 
 
 @given(change_sets)
@@ -22,9 +21,12 @@ def test_what_is_saved_comes_back_the_same(change_set: ChangeSet) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ([], "it is not a change set"),
-        ({"kind": "something"}, "it is not a change set"),
-        ({"kind": "gpuplan change set", "format": 99}, f"it has format 99, and this version reads {FORMAT}"),
+        ([], "it is not a gpuplan change set"),
+        ({"kind": "something"}, "it is not a gpuplan change set"),
+        (
+            {"kind": "gpuplan change set", "format": 99},
+            f"its format is 99, but this gpuplan version reads format {FORMAT}",
+        ),
         ({"kind": "gpuplan change set", "format": FORMAT}, "it is damaged: 'plan'"),
     ],
 )

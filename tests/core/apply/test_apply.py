@@ -5,19 +5,18 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gpuplan.core.apply import apply as flow_apply
-from gpuplan.core.plan import compare as flow_compare
+from gpuplan.core.plan import compare
 from gpuplan.core.plan.compare import unreadable_node
 from gpuplan.core.plan.targets import Scope
 from gpuplan.transport.connect import connect
 from gpuplan.transport.session import DEADLINES, Question
-from gpuplan.types.change import NodeChanges
+from gpuplan.types.change import Comparison, NodeChanges
 from gpuplan.types.diagnostic import Diagnostic, Exit
 from gpuplan.types.outcome import NodeOutcome, Status
-from gpuplan.types.resource import Desired
+from gpuplan.types.resource import Desired, DiffContext
 from gpuplan.types.snapshot import Snapshot
 from tests.conftest import CutOffs
-
-from .conftest import CACHE, PART, World
+from tests.core.conftest import CACHE, PART, World
 
 
 def summaries(outcome: NodeOutcome) -> set[str]:
@@ -114,12 +113,12 @@ def test_a_last_look_that_fails_leaves_the_record_as_it_was(world: World, monkey
     world.apply()
     world.edit(CACHE, "")
     looks: list[object] = []
-    compare = flow_apply.compare
+    original = flow_apply.compare
 
     def blind_at_last(desired: Sequence[Desired], snapshot: Snapshot, *more: object) -> NodeChanges:
         looks.append(snapshot)
         if len(looks) < 2:
-            return compare(desired, snapshot, *more)  # type: ignore[arg-type]
+            return original(desired, snapshot, *more)  # type: ignore[arg-type]
         return unreadable_node("n1", [Diagnostic("not read")], desired)
 
     with monkeypatch.context() as patched:
@@ -130,18 +129,18 @@ def test_a_last_look_that_fails_leaves_the_record_as_it_was(world: World, monkey
     assert {str(change.address) for change in node.changes} >= {"n1/gpu/a100-0", "n1/container/triton"}
 
 
-def test_a_fault_of_ours_at_one_node_hides_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_met_on_one_node_does_not_hide_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.nodes({"n1": {}, "n2": {}})
-    rooms = flow_compare._rooms
+    compare_kinds = compare._compare_kinds
 
-    def stumbling(desired: Sequence[Desired], snapshot: Snapshot, *more: object) -> NodeChanges:
+    def fail_on_n1(desired: Sequence[Desired], snapshot: Snapshot, context: DiffContext) -> list[Comparison]:
         if snapshot.node == "n1":
-            raise KeyError("nobody thought of this")
-        return rooms(desired, snapshot, *more)  # type: ignore[arg-type]
+            raise KeyError("a bug")
+        return compare_kinds(desired, snapshot, context)
 
-    monkeypatch.setattr(flow_compare, "_rooms", stumbling)
+    monkeypatch.setattr(compare, "_compare_kinds", fail_on_n1)
     first, second = world.plan().nodes
-    assert "nobody thought of this" in first.unknown[0].diagnostic.detail
+    assert "a bug" in first.unknown[0].diagnostic.detail
     assert second.changes
 
 
@@ -184,7 +183,7 @@ def test_what_can_be_read_only_at_last_is_no_failure(world: World, monkeypatch: 
     monkeypatch.setattr("gpuplan.transport.session.DEADLINES", dict.fromkeys(DEADLINES, 0.3))
     world.nodes({"n1": {"faults": "[{ hang: triton }]"}})
     looks: list[object] = []
-    compare = flow_apply.compare
+    original = flow_apply.compare
 
     def up_at_last(desired: Sequence[Desired], snapshot: Snapshot, plan: str, *more: object) -> NodeChanges:
         looks.append(snapshot)
@@ -192,13 +191,13 @@ def test_what_can_be_read_only_at_last_is_no_failure(world: World, monkeypatch: 
             session = connect(sound)
             snapshot = session.ask(Question(plan))
             session.close()
-        return compare(desired, snapshot, plan, *more)  # type: ignore[arg-type]
+        return original(desired, snapshot, plan, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(flow_apply, "compare", up_at_last)
     (outcome,) = world.apply()
     assert [step.status for step in outcome.steps] == [Status.DONE]
     assert outcome.exit_code == Exit.UNREAD
-    assert summaries(outcome) == {"A resource can be read only now"}
+    assert summaries(outcome) == {"A resource became readable during the apply"}
     world.nodes({"n1": {}})
     (outcome,) = world.apply()
     assert outcome.exit_code == Exit.DONE
