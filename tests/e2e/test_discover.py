@@ -70,7 +70,7 @@ def test_what_was_set_up_by_hand_is_described_and_left_alone(lab: Lab, gpuplan: 
 
     sections = yaml.safe_load(text)
     assert sections["models"] == {name: {"containers": ["triton"]} for name in loaded(lab, 8000)}
-    assert "what its model server has loaded: classifier, postprocessor, sentiment, tokenizer" in text.replace(
+    assert "the models loaded in its server: classifier, postprocessor, sentiment, tokenizer" in text.replace(
         "\n  #", ""
     )
     for name in ("worker-0", "odd", "every"):

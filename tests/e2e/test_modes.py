@@ -143,7 +143,7 @@ def test_the_agent_is_killed_while_a_service_is_stopped_and_the_next_run_starts_
         assert process.wait(60) != 0
     assert not runs(node, "nvidia-dcgm")
     node.nvml(NODE, "clear-faults")
-    assert "an earlier run stopped nvidia-dcgm" in said(gpuplan("plan"))
+    assert "an earlier apply was interrupted after it stopped nvidia-dcgm" in said(gpuplan("plan"))
     done = gpuplan("apply", "--auto-approve")
     assert done.returncode == 0, said(done)
     assert (runs(node, "nvidia-dcgm"), runs(node, "nvsm")) == (True, False)

@@ -91,7 +91,7 @@ def test_a_version_is_added_becomes_the_one_and_goes_without_a_failed_request(la
         assert by_number.answers == [1.0]
         wanted("latest 1")
         (told,) = operator.changes()["model/triton/a"]["interrupts"]
-        assert told.startswith("version 1 of a on triton stops serving: who asks for it by number is refused")
+        assert told.startswith("version 1 of a on triton stops serving: requests for it are refused")
         operator.apply()
     assert anybody.answers == [1.0, 2.0]
     assert by_number.answers[0] == 1.0
