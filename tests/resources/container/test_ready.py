@@ -44,7 +44,7 @@ def test_healthy(real: Bench, stated: bool) -> None:
 def test_unhealthy_is_told_with_what_it_said(real: Bench) -> None:
     unwell = check("sh", "-c", "echo no cache; exit 1")
     told, _ = refused(real, healthcheck=unwell, ready=Readiness(4.0, healthcheck=True, stated=True))
-    assert "its health check says unhealthy (no cache)" in told
+    assert "its health check reports unhealthy (no cache)" in told
 
 
 def test_a_check_that_has_found_nothing_yet_is_waited_for_longer_than_the_rest(real: Bench) -> None:
@@ -61,7 +61,7 @@ def test_no_health_check_at_all_is_told_at_once(real: Bench) -> None:
 
 def test_one_that_does_not_boot_is_told_long_before_it_had_to_be_ready(real: Bench) -> None:
     told, seconds = refused(real, command=("sleep", "500"), ready=Readiness(300.0, http="8080/hostname", boot=1.0))
-    assert told.startswith("Container did not come up: web was not up within 1 s: port 8080 does not answer")
+    assert told.startswith("Container did not come up: web was not up within 1 s (ready.boot): port 8080 does not")
     assert seconds < 60
 
 

@@ -68,7 +68,7 @@ def test_credentials_and_a_tag_that_moves(real: Bench, registry: Path, config: P
             fetch_image(image, engine)
         told = str(refused.value.diagnostics)
         assert "The registry denied access to the image" in told
-        assert (str(config) if password else "There are no docker credentials here") in told
+        assert (str(config) if password else "This machine has no docker credentials for") in told
         assert "Passw0rd" not in told
     log_in(config, PASSWORD)
     assert list(fetch_image(image, engine))
