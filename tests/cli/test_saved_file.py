@@ -56,7 +56,7 @@ def test_a_former_change_set_is_replaced_and_nothing_else() -> None:
     ("damage", "says"),
     [
         (lambda text: text[: len(text) // 2], "damaged"),
-        (lambda text: text.replace('"format": 1', '"format": 99'), "format 99"),
+        (lambda text: text.replace('"format": 1', '"format": 99'), "its format is 99"),
         (lambda text: text.replace('"run"', '"ran"'), "was modified"),
         (lambda text: text.replace("turn MIG mode on", "turn MIG mode off"), "was modified"),
         (lambda text: text.replace("inv.yaml", "other.yaml"), "was modified"),

@@ -128,7 +128,7 @@ def test_another_smoke_is_no_change(command: Command) -> None:
 def test_nothing_to_ask_and_names_that_are_not_there_are_wrong_usage(command: Command) -> None:
     ran = command("smoke", *ON, "--model", "god")
     assert ran.code == 64
-    assert "The models are: good, bad, plain." in ran.err
+    assert "Its models are: good, bad, plain." in ran.err
     assert command("smoke", *ON, "--model", "good", "--model", "god").code == 64  # nobody is to think that it answered
     assert command("smoke", *ON, "--target", "n9/*").code == 64
     assert command("smoke", *ON, "--requests", "0").code == 64

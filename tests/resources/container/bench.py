@@ -37,8 +37,8 @@ class Bench:
         self.resources: dict[Address, Recorded] = {}
         self.remembered: dict[Address, JsonObject] = {}
 
-    def note(self, facts: Facts) -> None:
-        """What a door has remembered before its act."""
+    def write_facts(self, facts: Facts) -> None:
+        """Keep the facts that a step writes before it acts."""
         self._remember([*facts])
 
     def seal(self, *_: str) -> str:
