@@ -8,13 +8,15 @@ from collections.abc import Callable
 import yaml
 from yaml.nodes import Node
 
+from gpuplan.secrets.redact import INVALID_YAML
+
 MAX_DEPTH = 64
 MAX_NODES = 200_000
 _TAG = "tag:yaml.org,2002:"
 NULL, BOOL, INT, FLOAT, STR = (f"{_TAG}{name}" for name in ("null", "bool", "int", "float", "str"))
 MERGE, MAP, SEQ = f"{_TAG}merge", f"{_TAG}map", f"{_TAG}seq"
 CORE = frozenset((NULL, BOOL, INT, FLOAT, STR))
-INVALID, TOO_MUCH = "Invalid YAML", "File too large"
+INVALID, TOO_MUCH = INVALID_YAML, "File too large"
 Scalar = str | int | float | bool | None
 
 _RESOLVERS = (  # https://yaml.org/spec/1.2.2/#1032-tag-resolution, and the merge key that everyone uses

@@ -13,6 +13,8 @@ from urllib.parse import quote, quote_plus
 from gpuplan.types.diagnostic import Diagnostic, Location
 from gpuplan.types.value import SENSITIVE, Secret
 
+INVALID_YAML = "Invalid YAML"
+"""Summary of syntax errors, which quote characters of the line that they are about."""
 SHORTEST = 4
 """Characters from which on a secret is looked for; of a shorter one every other word would be a part."""
 LINE = 12
@@ -119,9 +121,7 @@ def _repeats(problem: str, words: Sequence[str]) -> bool:
 def _stopped_inside(problem: Diagnostic, start: int | None) -> bool:
     """The parser stopped in the middle of a secret, and may name single characters of it."""
     return (
-        start is not None
-        and "not valid YAML" in problem.summary
-        and bool(problem.where and problem.where.column > start)
+        start is not None and problem.summary == INVALID_YAML and bool(problem.where and problem.where.column > start)
     )
 
 
