@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
 from gpuplan.resources.model.smoke.shared_memory import run_in_container
@@ -145,11 +146,15 @@ def test_statistics_count(node: Node, client: InferenceServerClient) -> None:
     load(node, client, "a", "both")
     client.infer("a", given(shape=(3, 1)))
     client.infer("both", given())
-    found = {one["name"]: one for one in client.get_inference_statistics()["model_stats"]}
-    assert {name: (one["inference_count"], one["execution_count"]) for name, one in found.items()} == {
-        "a": (5, 3),
-        "both": (1, 1),
-    }
+    expected = {"a": (5, 3), "both": (1, 1)}
+    counted_soon = Retrying(
+        stop=stop_after_delay(5), wait=wait_fixed(0.05), retry=retry_if_exception_type(AssertionError), reraise=True
+    )
+    for attempt in counted_soon:  # the server counts a request just after it has answered it
+        with attempt:
+            found = {model["name"]: model for model in client.get_inference_statistics()["model_stats"]}
+            counts = {name: (model["inference_count"], model["execution_count"]) for name, model in found.items()}
+            assert counts == expected
     assert found["a"]["inference_stats"]["success"]["count"] == 3
     assert found["a"]["last_inference"] > 0
 
