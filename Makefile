@@ -13,10 +13,10 @@ check: ## everything that needs no lab, in less than two minutes
 	$(VENV)/ruff format --check
 	$(VENV)/mypy
 	$(VENV)/lint-imports
-	$(VENV)/pytest -m "not lab" -n 4
+	$(VENV)/pytest -m "not lab" -n 4 --dist worksteal
 
 faults: ## runs that are cut off at every change, and laws with many examples, where make check takes a sample
-	$(VENV)/pytest -m "faults and not lab" --thorough -n 4
+	$(VENV)/pytest -m "faults and not lab" --thorough -n 4 --dist worksteal
 
 test: ## everything, as root
 	./scripts/test

@@ -18,14 +18,17 @@ from gpuplan.types.inventory import Host
 BUDGET = 120 * 1024
 
 
-def runs(name: str) -> bool:
-    """True where there is such a Python; a version switcher may have a name without one behind it."""
-    path = shutil.which(name)
-    return path is not None and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0
+SUPPORTED = (sys.executable, "python3.8", "python3.9", "python3.10", "python3.12", "python3.13")
+TOO_OLD = ("python2.7", "python3.6", "python3.7")
 
 
-NEWER = [name for name in ("python3.8", "python3.9", "python3.10", "python3.12", "python3.13") if runs(name)]
-OLDER = [name for name in ("python2.7", "python3.6", "python3.7") if runs(name)]
+@pytest.fixture
+def python(request: pytest.FixtureRequest) -> str:
+    """A Python of this machine; a version switcher may have a name without one behind it."""
+    path = shutil.which(request.param)
+    if path is None or subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"there is no {request.param} here")
+    return str(request.param)
 
 
 def start(python: str, requests: bytes, root: Path) -> list[dict[str, object]]:
@@ -58,7 +61,7 @@ def test_the_bundle_holds_the_agent_and_pynvml_alone() -> None:
     assert not [name for name in names if not name.startswith("gpuplan_agent/") and name != "pynvml.py"]
 
 
-@pytest.mark.parametrize("python", [sys.executable, *NEWER])
+@pytest.mark.parametrize("python", SUPPORTED, indirect=True)
 def test_it_answers_on_a_bare_python(python: str, tmp_path: Path) -> None:
     put = {"op": "blob.put", "digest": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}
     requests = [
@@ -81,8 +84,8 @@ def test_modules_that_lie_where_it_starts_are_not_imported(tmp_path: Path) -> No
     assert hello["hello"] == "gpuplan-agent"
 
 
-@pytest.mark.parametrize("python", OLDER)
-def test_an_old_python_is_told_as_such(python: str) -> None:
+@pytest.mark.parametrize("python", TOO_OLD, indirect=True)
+def test_a_python_that_is_too_old_is_reported_as_such(python: str) -> None:
     done = subprocess.run(
         [python, "-E", "-s", "-S", "-c", bundle.LOADER], input=bundle.agent_program(), capture_output=True, check=False
     )

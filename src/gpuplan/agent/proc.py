@@ -74,15 +74,15 @@ def listening(process: Callable[[int], dict[str, Any]], proc: str = "/proc") -> 
     """
     sockets = [found for table, protocol in TABLES for found in _table(os.path.join(proc, "net", table), protocol)]
     owners = _owners({inode for inode, _ in sockets} - KERNEL, proc)
-    told: dict[tuple[object, ...], dict[str, object]] = {}
+    ports: dict[tuple[object, ...], dict[str, object]] = {}
     for inode, found in sockets:
         pid = owners.get(inode)
         about = process(pid) if pid is not None else {}
         key = (found["protocol"], found["port"], found["address"])
-        told.setdefault(
+        ports.setdefault(
             key, {**found, "pid": pid, "name": about.get("name") or None, "container": about.get("container")}
         )
-    return [told[key] for key in sorted(told, key=str)][:MOST_PORTS]
+    return [ports[key] for key in sorted(ports, key=str)][:MOST_PORTS]
 
 
 def _table(path: str, protocol: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -135,21 +135,21 @@ PATIENCE = 4.0
 
 ENTER = """\
 import json, os, sys
-told = []
+results = []
 for group, files in json.loads(sys.argv[1]):
     if not all(os.access(path, mode) for path, mode in files):
-        told.append(None)
+        results.append(None)
         continue
     try:
         with open(group, "w") as procs:
             procs.write(str(os.getpid()))
-        told.append({path: os.access(path, mode) for path, mode in files})
+        results.append({path: os.access(path, mode) for path, mode in files})
     except OSError as error:
-        told.append(str(error))
+        results.append(str(error))
     finally:
         with open(sys.argv[2], "w") as home:
             home.write(str(os.getpid()))
-print(json.dumps(told))
+print(json.dumps(results))
 """
 """Enters one control group after the other and asks the kernel, by access(2), which checks the rules for devices
 (fs/namei.c, inode_permission) and calls no driver. None: the node itself may not open a file, so nothing is said."""
@@ -236,10 +236,10 @@ def check_access(jobs: Sequence[tuple[str, Sequence[DeviceNode]]], home: str) ->
     argv = [sys.executable, "-I", "-S", "-c", ENTER, json.dumps(asked), home]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
-        told = json.loads(done.stdout)
+        results = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError) as error:
         raise Failure("unexpected", "cannot test access in the control groups: {}".format(error)) from error
-    return list(told)
+    return list(results)
 
 
 def _within(entered: Mapping[str, tuple[list[DeviceNode], str]], home: str) -> Iterator[tuple[str, object]]:
@@ -271,9 +271,9 @@ def _nodes(directory: str) -> Iterator[DeviceNode]:
         with os.scandir(directory) as entries:
             for entry in itertools.islice(entries, MOST_DEVICES):
                 if CONTAINER_DEVICE.match(entry.name):
-                    told = entry.stat(follow_symlinks=False)
-                    if stat.S_ISCHR(told.st_mode):
-                        yield DeviceNode(entry.name, entry.path, os.major(told.st_rdev), os.minor(told.st_rdev))
+                    state = entry.stat(follow_symlinks=False)
+                    if stat.S_ISCHR(state.st_mode):
+                        yield DeviceNode(entry.name, entry.path, os.major(state.st_rdev), os.minor(state.st_rdev))
     except (FileNotFoundError, NotADirectoryError):
         return
 

@@ -125,7 +125,7 @@ _YAML_LINE = re.compile(r"^(?:---|%YAML|\{|['\"]?[\w.-]+['\"]?:(?:\s|$))")
 
 
 def load_inventory(path: str) -> Inventory:
-    """Read an inventory file in Ansible's YAML or INI form, with group_vars/ and host_vars/ beside it.
+    """Read an inventory file in Ansible's YAML or INI form, with group_vars/ and host_vars/ next to it.
 
     Variables win as in Ansible: those of the file for `all`, for parent groups, for child groups; then group_vars/ in
     the same order; then the host's own in the file; then host_vars/.
@@ -174,9 +174,9 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 def _hosts(raw: ParsedInventory, groups_of: dict[str, tuple[str, ...]]) -> tuple[tuple[Host, ...], list[Diagnostic]]:
-    beside = VariableFolders(raw.file)
+    folders = VariableFolders(raw.file)
     names = {"all", *(group for groups in groups_of.values() for group in groups)}
-    in_folders = {name: beside.group(name) for name in sorted(names)}
+    in_folders = {name: folders.group(name) for name in sorted(names)}
     reader = HostReader()
     hosts: list[Host] = []
     for name, own in raw.hosts.items():
@@ -187,6 +187,6 @@ def _hosts(raw: ParsedInventory, groups_of: dict[str, tuple[str, ...]]) -> tuple
         for group in chain:
             merged.update(in_folders[group])
         merged.update(own)
-        merged.update(beside.host(name))
+        merged.update(folders.host(name))
         hosts.append(reader.host(name, merged, groups_of[name], raw.places[name]))
-    return tuple(hosts), [*beside.faults, *reader.faults.values()]
+    return tuple(hosts), [*folders.faults, *reader.faults.values()]

@@ -125,8 +125,8 @@ class TritonSection(Section):
     )
     repository: str = Field(
         default="local",
-        description="local: brought from beside the plan file; /DIR of the node, s3://, gs://, as://: served as it is; "
-        "own: the container's own command starts the server, and says where its models are",
+        description="local: delivered from next to the plan; /DIR of the node, s3://, gs://, as://: served as it is"
+        "; own: the container's own command starts the server, and says where its models are",
     )
     overcommit: bool = Field(default=False, description="more model memory than the GPUs of the server have")
 
@@ -137,7 +137,7 @@ class ContainerSection(EngineOptions):
     nodes: Nodes
     container_name: Name | None = Field(default=None, description="its name on the nodes, if another than its key")
     image: str | None = None
-    archive: str | None = Field(default=None, description="docker archive beside the plan file")
+    archive: str | None = Field(default=None, description="docker archive next to the plan file")
     pull: Literal["missing", "always", "never"] = "missing"
     platform: str | None = Field(
         default=None, pattern=r"^linux/[a-z0-9]+(/v[0-9]+)?$", description="linux/arm64; the node's own if not stated"
@@ -176,7 +176,7 @@ class ExpectedOutput(Section):
     """What one output of a smoke inference should be."""
 
     values: JsonValue = None
-    file: str | None = Field(default=None, description="beside the plan file: of numpy (.npy), or raw")
+    file: str | None = Field(default=None, description="next to the plan file: of numpy (.npy), or raw")
     tolerance: float | None = Field(default=None, ge=0, description="how far off a float may be")
     finite: bool = Field(default=False, description="no NaN and no infinity")
 
@@ -190,7 +190,7 @@ class ExpectedOutput(Section):
 class InputFile(Section):
     """The content of an input of a smoke inference."""
 
-    file: str = Field(description="beside the plan file: of numpy (.npy), or raw")
+    file: str = Field(description="next to the plan file: of numpy (.npy), or raw")
 
 
 InputValue = str | int | float | bool | InputFile | tuple[JsonValue, ...]
@@ -216,7 +216,7 @@ class SmokeSection(Section):
 class ModelSection(Section):
     """One model: where its files are, and which model servers serve it."""
 
-    source: str | None = Field(default=None, description="directory beside the plan file: 1/model.onnx, config.pbtxt")
+    source: str | None = Field(default=None, description="directory next to the plan file: 1/model.onnx, config.pbtxt")
     containers: tuple[str, ...] = Field(min_length=1)
     versions: str | tuple[Whole, ...] | None = Field(default=None, description="latest N, all, or a list")
     memory: Bytes | None = Field(default=None, description="GPU memory of one instance, such as 2.1GiB")
@@ -261,7 +261,7 @@ class PlanFile(Section):
 
     @property
     def path(self) -> str:
-        """The file it was read from; sources and archives lie beside it."""
+        """The file it was read from; sources and archives are next to it."""
         return self._path
 
     def where(self, *path: str | int) -> Location:

@@ -38,7 +38,7 @@ _RANGES = {
     "greater_than_equal": ("at least {}", "ge"),
     "less_than": ("less than {}", "lt"),
     "less_than_equal": ("at most {}", "le"),
-    "string_too_short": ("text of at least {} characters", "min_length"),
+    "string_too_short": ("non-empty text", "min_length"),
     "too_short": ("a list of at least {}", "min_length"),
 }
 _PATTERNS = {
@@ -67,7 +67,7 @@ class SchemaError:
 
 
 _LISTED = 16
-"""So many valid keys are named beside the nearest one."""
+"""Number of valid keys listed besides the nearest one."""
 
 
 def schema_errors(error: ValidationError, data: object) -> tuple[SchemaError, ...]:

@@ -25,7 +25,7 @@ class VariableValue:
 
 @dataclass(frozen=True)
 class VariableSources:
-    """Where values come from beside the defaults, the strongest first."""
+    """Where values come from besides the defaults, the strongest first."""
 
     arguments: Mapping[str, str]
     """--var NAME=VALUE"""

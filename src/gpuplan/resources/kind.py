@@ -47,7 +47,7 @@ class ApplyContext(Protocol):
         ...
 
     def source(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Open a file that lies beside the plan file, by the relative path of a spec."""
+        """Open a file next to the plan file, by the relative path of a spec."""
         ...
 
     def docker(self) -> docker.APIClient:

@@ -176,7 +176,7 @@ class ChangeSet:
 
     plan: str
     plan_file: str
-    """Path of the plan file, as given; model sources lie beside it."""
+    """Path of the plan file, as given; model sources are next to it."""
     run: str
     """Identity of this change set; becomes the run id of the apply."""
     created: str

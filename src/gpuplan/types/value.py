@@ -45,7 +45,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one call that hands it to a node."""
+        """The text itself, for the one call that sends it to a node."""
         return self._text
 
     def __repr__(self) -> str:

@@ -3,16 +3,19 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from gpuplan.core.plan.saved import read_change_set
 from gpuplan.output.json import change_set_document as save
 from gpuplan.types.change import FORMAT, ChangeSet
 from gpuplan.types.diagnostic import Problem
 from gpuplan.types.value import Json
+from tests.conftest import examples
 from tests.core.plan.strategies import change_sets
 
 
+@pytest.mark.faults
+@settings(max_examples=examples(100))
 @given(change_sets)
 def test_what_is_saved_comes_back_the_same(change_set: ChangeSet) -> None:
     assert read_change_set(json.loads(json.dumps(save(change_set))), "saved.json") == change_set

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gpuplan.resources.container.changes import to_json as step_json
 from gpuplan.resources.container.spec import ContainerSpec
 from gpuplan.types.value import canonical
+from tests.conftest import examples
 from tests.resources.container.bench import KEY, SECRETS, Bench
 from tests.resources.container.byhand import STRAY, Hand, body_of, changes, recreate, rewritings
 from tests.resources.container.strategies import NETWORKS, spec_of, stated
@@ -27,7 +28,7 @@ few = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-more = settings(few, max_examples=max(40, few.max_examples))
+more = settings(few, max_examples=examples(max(40, few.max_examples)))
 
 
 def differing(bench: Bench, spec: ContainerSpec) -> list[str]:
@@ -94,12 +95,14 @@ def finds(bench: Bench, section: dict[str, Any], data: st.DataObject, most: int)
             does_one_thing(bench, spec, hand)
 
 
+@pytest.mark.faults
 @more
 @given(section=stated())
 def test_made_as_stated_in_the_simulation(simulated: Bench, section: dict[str, Any]) -> None:
     holds(simulated, section)
 
 
+@pytest.mark.faults
 @more
 @given(section=stated(), data=st.data())
 def test_one_change_is_one_in_the_simulation(simulated: Bench, section: dict[str, Any], data: st.DataObject) -> None:

@@ -12,7 +12,7 @@ from . import nvml as calls
 from . import reset
 from .nvml import instances, profiles
 
-# Settings of a GPU beside MIG: what it has, what they may be, and setting one.
+# Settings of a GPU besides MIG: what it has, what they may be, and setting one.
 
 ARCHITECTURES = {5: "volta", 6: "turing", 7: "ampere", 8: "ada", 9: "hopper", 10: "blackwell"}
 """NVML_DEVICE_ARCH_* (nvml.h)."""

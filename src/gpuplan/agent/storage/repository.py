@@ -35,7 +35,7 @@ PREVIOUS = "previous"
 VERSIONS = "versions"
 BUILDING = ".building"
 CONTENT = ".content"
-"""Ends the name of the file beside a directory that holds the whole digest of its content."""
+"""Ends the name of the file next to a directory that holds the whole digest of its content."""
 _LEADS = re.compile(r"\.\./versions/([^/]+)\Z")
 
 
@@ -152,7 +152,7 @@ def link_target(link: str) -> str:
 
 
 def content_of(directory: str) -> str | None:
-    """The digest that was written beside a directory; None if none was."""
+    """The digest that was written next to a directory; None if none was."""
     try:
         with open(directory + CONTENT, encoding="ascii") as file:
             return file.read(64)

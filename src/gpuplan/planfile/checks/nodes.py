@@ -65,7 +65,7 @@ def _origin(placed: PlacedContainer) -> str:
 
 def _ports(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diagnostic]:
     taken: dict[tuple[int, str], list[tuple[str, PlacedContainer]]] = {}
-    told: set[tuple[object, object]] = set()
+    reported: set[tuple[object, object]] = set()
     for each in placed:
         for address, port, kind in host_ports(each):
             if port > 65535:
@@ -74,8 +74,8 @@ def _ports(plan: PlanFile, placed: tuple[PlacedContainer, ...]) -> Iterator[Diag
                 yield Diagnostic("Invalid port", detail, "Use a lower first port or a smaller step.", where)
             holders = taken.setdefault((port, kind), [])
             for other in [holder for other_address, holder in holders if _meet(address, other_address)]:
-                if (other.path, each.path) not in told:
-                    told.add((other.path, each.path))
+                if (other.path, each.path) not in reported:
+                    reported.add((other.path, each.path))
                     yield _clash(plan, other, each, f"{port}/{kind}")
             holders.append((address, each))
 
@@ -126,13 +126,13 @@ def check_nodes(plan: PlanFile, inventory: Inventory) -> tuple[Diagnostic, ...]:
     shared: dict[tuple[str, ...], list[Host]] = {}
     for host in inventory.hosts:
         shared.setdefault(_standing(plan, host), []).append(host)
-    told: list[Diagnostic] = list(_patterns(plan, inventory))
+    problems: list[Diagnostic] = list(_patterns(plan, inventory))
     for hosts in shared.values():
         names = _named(hosts)
         for fault in (*_references(plan, hosts[0]), *conflicts(plan, hosts[0])):
             detail = fault.detail.replace(f"({hosts[0].name})", f"({names})")
-            told.append(replace(fault, detail=detail, address=hosts[0].name if len(hosts) == 1 else ""))
-    return tuple(dict.fromkeys(told))
+            problems.append(replace(fault, detail=detail, address=hosts[0].name if len(hosts) == 1 else ""))
+    return tuple(dict.fromkeys(problems))
 
 
 def _standing(plan: PlanFile, host: Host) -> tuple[str, ...]:

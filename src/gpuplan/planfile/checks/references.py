@@ -74,7 +74,7 @@ def _several(name: str, reference: str, part: str, slices: list[str]) -> tuple[s
 
 
 def path_problem(plan: PlanFile, path: str, kind: Literal["file", "directory"]) -> tuple[str, str] | None:
-    """(what is wrong, what to do) of a path beside the plan file; None where it is right.
+    """(what is wrong, what to do) of a path next to the plan file; None where it is right.
 
     Only the path's text must stay inside the folder: a symbolic link may lead out of it, as large files often do.
     """

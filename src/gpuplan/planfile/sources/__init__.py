@@ -1,4 +1,4 @@
-"""Model sources: the directories beside the plan file that become models in a Triton's repository.
+"""Model sources: the directories next to the plan file that become models in a Triton's repository.
 
 Two rooms want them, one for the files to bring and one for the content to find loaded; since rooms may not know one
 another, they are read here.

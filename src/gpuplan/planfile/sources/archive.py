@@ -1,4 +1,4 @@
-"""Image archives (`docker save`) beside the plan file: which images one holds, each file opened once."""
+"""Image archives (`docker save`) next to the plan file: which images one holds, each file opened once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where a model server takes its models from: directories beside the plan file, its node, or a bucket.
+"""Where a model server takes its models from: directories next to the plan file, its node, or a bucket.
 
-gpuplan copies only models beside the plan file. Models of any other repository stay as they are there: gpuplan cannot
+gpuplan copies only models next to the plan file. Models of any other repository stay as they are there: gpuplan cannot
 see their files, and manages only what is loaded and the config laid over them.
 """
 
@@ -172,7 +172,7 @@ class RemoteModel:
 
 
 def remote_models_on(plan: PlanFile, host: Host, container: str) -> tuple[RemoteModel, ...]:
-    """The models of one container of this host, where its repository is not brought from beside the plan file."""
+    """The models of one container of this host, where its repository is not delivered from next to the plan file."""
     home = next((placed for placed in containers_on(plan, host) if placed.name == container), None)
     if home is None or not has_remote(home.container) or home.container.triton is None:
         return ()

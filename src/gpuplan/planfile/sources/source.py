@@ -101,7 +101,7 @@ def _words(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a model on the node: its content comes from a file beside the plan file, or is a text of ours.
+    """One file of a model on the node: its content comes from a file next to the plan file, or is a text of ours.
 
     An empty directory, which is how an ensemble's version looks, is a file without content: its path ends with a slash.
     """

@@ -137,7 +137,7 @@ def devices_in_use(
 
 
 def memory_for_two_missing(desired: DesiredContainer, node: NodeDiff) -> Iterator[Diagnostic]:
-    """GPUs on which the new container of a start-first replacement does not fit beside the old one."""
+    """GPUs on which the new container of a start-first replacement does not fit next to the old one."""
     uuids = {str(uuid) for uuid in desired.resolved.devices.values()}
     name = desired.address.name
     for live in node.observed.containers:
@@ -145,13 +145,13 @@ def memory_for_two_missing(desired: DesiredContainer, node: NodeDiff) -> Iterato
             for why in why_no_room(live.id, uuids, node.observed.memory):
                 yield desired.issue(
                     "Two containers do not fit on a GPU",
-                    f"With update: start-first the new {name} runs beside the old one for a while, but {why}.",
+                    f"With update: start-first the new {name} runs next to the old one for a while, but {why}.",
                     f"Set update: stop-first for {name}, or free GPU memory on {desired.address.node}.",
                 )
 
 
 def why_no_room(container: str, uuids: Collection[str], memory: Mapping[str, DeviceMemory]) -> Iterator[str]:
-    """Why a second container like this one cannot run beside it, for each device on which it cannot."""
+    """Why a second container like this one cannot run next to it, for each device on which it cannot."""
     for uuid in sorted(uuids):
         device = memory.get(uuid)
         if device is None:

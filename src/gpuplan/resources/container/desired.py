@@ -105,7 +105,7 @@ def _spec(stated: _Stated) -> ContainerSpec:
 
 
 def _check(stated: _Stated) -> None:
-    """What Docker would refuse, or what could not be told apart afterwards."""
+    """What Docker would refuse, or what could not be distinguished afterwards."""
     container = stated.container
     if len(stated.placed.name) < 2:
         detail = "Docker requires at least two characters."

@@ -62,7 +62,7 @@ class MovedTag:
 def canonical_name(name: str) -> str:
     """The familiar form with its tag: ``docker.io/library/ubuntu`` is ``ubuntu:latest``.
 
-    A digest makes a tag beside it meaningless (distribution reference grammar), so the tag is dropped.
+    A digest makes a tag next to it meaningless (distribution reference grammar), so the tag is dropped.
     """
     named, _, digest = name.partition("@")
     for prefix in ("index.docker.io/", "docker.io/", "library/"):

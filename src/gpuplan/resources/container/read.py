@@ -28,7 +28,7 @@ _MIB = 1 << 20
 _PODMAN_REGISTRY = "localhost/"
 """What Podman puts before the name of an image without a registry."""
 _PODMAN_ENV = ("container=podman", "container=oci", "TERM=xterm")
-"""Variables that Podman adds to each container, beside the host name."""
+"""Variables that Podman adds to each container, besides the host name."""
 _PODMAN_MOUNT_OPTIONS = ("rbind", "nosuid", "nodev")
 """Options that Podman reports for each mount or named volume and that cannot be stated."""
 _PODMAN_TMPFS_OPTIONS = ("rprivate", "tmpcopyup")

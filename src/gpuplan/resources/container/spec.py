@@ -21,7 +21,7 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 """The variable by which NVIDIA's runtime gives GPUs; set to void in a container that is to have none."""
 REPLACES = "replaces"
 """Key of what a node remembers of a container while it takes the place of an unmanaged one: the id of that one, so that
-a run after one that was cut off knows which one it moved aside."""
+a run after one that was cut off knows which one it renamed."""
 
 EnvValue = str | Mapping[str, str]
 """Text, or ``{"secret": reference}``."""
@@ -65,7 +65,7 @@ class ContainerSpec(ContainerFields):
 
     image: str
     archive: str = ""
-    """Path beside the plan file; loaded if the image is not on the node."""
+    """Path next to the plan file; loaded if the image is not on the node."""
     archived: Archived = field(default_factory=Archived)
     pull: str = "missing"
     platform: str = ""

@@ -1,4 +1,4 @@
-"""GPU settings beside MIG: one table, which the plan file, reading, comparison, titles, apply and discovery follow.
+"""GPU settings besides MIG: one table, which the plan file, reading, comparison, titles, apply and discovery follow.
 
 A new setting is one entry here, one field of the plan file's schema, and its NVML calls in `agent/settings.py`.
 """

@@ -172,7 +172,7 @@ def _smoke_issues(
 
 
 def _read_file(plan: PlanFile, path: str) -> bytes:
-    """A file beside the plan file; raises Problem if it cannot be read or is too large."""
+    """A file next to the plan file; raises Problem if it cannot be read or is too large."""
     if wrong := path_problem(plan, path, "file"):
         raise Problem(Diagnostic("Cannot read a file of the smoke section", *wrong))
     try:

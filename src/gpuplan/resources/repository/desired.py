@@ -1,6 +1,6 @@
 """What the plan file implies: the model files of each Triton of a node.
 
-The sources are the operator's files beside the plan file; they are read and hashed here.
+The sources are the operator's files next to the plan file; they are read and hashed here.
 """
 
 from __future__ import annotations

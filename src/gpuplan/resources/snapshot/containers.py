@@ -22,7 +22,7 @@ TRITON = "gpuplan.triton"
 CONTENT = "gpuplan_content"
 """The parameter of a rendered config.pbtxt by which a server tells what it has loaded."""
 REPLACEMENT_MARK = ".gpuplan-"
-"""Begins the ending of a name that a replacement gives a container beside the one that has the name itself."""
+"""Begins the ending of a name that a replacement gives a container next to the one that has the name itself."""
 
 # The containers of an engine, as typed values of their inspect data.
 
@@ -103,7 +103,7 @@ def image_labels(probe: JsonObject) -> Mapping[str, JsonObject]:
 def is_copy(name: str, labels: Mapping[str, Json], brought: JsonObject) -> bool:
     """True for a container created from an image that was committed from one of our containers.
 
-    Such an image hands the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
+    Such an image passes the labels on (`brought`). A container of ours has those of its own spec, and a name of ours
     unless it was renamed.
     """
     role = brought.get(NAME)

@@ -68,7 +68,7 @@ _UPDATED = (
     *("BlkioWeight", "CpuShares", "NanoCpus", "CpuPeriod", "CpuQuota", "CpusetCpus", "CpusetMems"),
     *("Memory", "MemorySwap", "MemoryReservation"),
 )
-"""What `docker update` changes if it is not empty, beside the restart policy and the limit of processes."""
+"""What `docker update` changes if it is not empty, besides the restart policy and the limit of processes."""
 
 
 def updated(host: Document, stated: Document) -> Document:

@@ -19,8 +19,8 @@ DEEPEST = 16
 WORD = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*$")
 
 
-def expand(path: Path, beside: Path, depth: int = 0) -> list[str]:
-    """The lines of a file with those of the files that it includes; relative names lie in `beside`.
+def expand(path: Path, folder: Path, depth: int = 0) -> list[str]:
+    """The lines of a file with those of the files that it includes; relative names are in `folder`.
 
     Raises:
         ValueError: includes go too deep, or one that holds Host or Match stands inside a Host block, where only the
@@ -37,8 +37,8 @@ def expand(path: Path, beside: Path, depth: int = 0) -> list[str]:
         if key != "include":
             lines.append(line)
             continue
-        for included in _files(value, beside):
-            inside = expand(included, beside, depth + 1)
+        for included in _files(value, folder):
+            inside = expand(included, folder, depth + 1)
             if block != "Host *" and any(_words(each)[0] in ("host", "match") for each in inside):
                 raise ValueError(f"{path}: Include of {included}, which has Host blocks, inside {block!r}")
             lines += [*inside, block]
@@ -50,10 +50,10 @@ def _words(line: str) -> tuple[str, str]:
     return (found.group(1).lower(), found.group(2)) if found else ("", "")
 
 
-def _files(value: str, beside: Path) -> Iterator[Path]:
+def _files(value: str, folder: Path) -> Iterator[Path]:
     """The files that an Include names, which may be patterns."""
     for word in shlex.split(value):
-        pattern = beside / Path(word).expanduser()
+        pattern = folder / Path(word).expanduser()
         yield from sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
 
 
@@ -265,9 +265,9 @@ def _lookup(node: str, name: str, config: Path | None) -> Mapping[str, str | lis
     files = {config: ours} if config else {ours / "config": ours, SYSTEM_CONFIG: SYSTEM_CONFIG.parent}
     settings = paramiko.SSHConfig()
     try:
-        for file, beside in files.items():
+        for file, folder in files.items():
             if config or file.is_file():
-                settings.parse(expand(file, beside))
+                settings.parse(expand(file, folder))
         found: Mapping[str, str | list[str]] = settings.lookup(name)
     except (OSError, ValueError, ImportError, paramiko.SSHException) as error:
         where = " and ".join(map(str, files))

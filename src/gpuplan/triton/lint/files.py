@@ -36,7 +36,7 @@ ENVIRONMENT = Check("execution-environment", "An execution environment does not 
 _DIRECTORY = "$$TRITON_MODEL_DIRECTORY/"
 _NUMBERED = re.compile(r"^v?[0-9]+$")
 _BITS = 63
-"""Of a version, beside its sign."""
+"""Of a version, next to its sign."""
 
 
 def _versions(model: LintedModel, _: LintedRepository) -> Findings:

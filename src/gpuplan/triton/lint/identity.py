@@ -110,7 +110,7 @@ def _in_image(model: LintedModel, repository: LintedRepository) -> Findings:
 
 
 def _carries(model: LintedModel, library: str) -> bool:
-    """True where the library of a backend lies where Triton looks first: in a version, or beside the versions.
+    """True where the library of a backend lies where Triton looks first: in a version, or next to the versions.
 
     It looks there for shared objects alone, not for the code of a backend that is written in Python.
     """

@@ -130,7 +130,7 @@ def _shape(model: LintedModel, _: LintedRepository) -> Findings:
     for index, group in enumerate(stated):
         name, count = text(group.get("name")), group.get("count")
         if name and name in seen:
-            detail = f"{model.name} has two groups called {name}; their instances cannot be told apart in metrics."
+            detail = f"{model.name} has two groups called {name}; their instances cannot be distinguished in metrics."
             yield NAMES.at(model.where(FIELD, index, "name"), detail, "Rename one.")
         seen.add(name)
         if count is not None and number(count) < 1:

@@ -49,8 +49,8 @@ def _cache(model: LintedModel, repository: LintedRepository) -> Findings:
 TAG = Check("metric-tag", "A metric tag would crash the server", Effect.KILLS)
 CONTROL = Check("metric-control", "Incomplete metric_control", Effect.REFUSED)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_]*)?", re.ASCII)
-"""Triton puts a `_` before the name and hands it to prometheus-cpp, which takes letters, digits and `_`, and no two `_`
-at the beginning; of anything else it throws, uncaught, also with --allow-metrics=false (2.51.0)."""
+"""Triton puts a `_` before the name and passes it to prometheus-cpp, which takes letters, digits and `_`, and no two
+`_` at the beginning; of anything else it throws, uncaught, also with --allow-metrics=false (2.51.0)."""
 
 
 def _tags(model: LintedModel, _: LintedRepository) -> Findings:

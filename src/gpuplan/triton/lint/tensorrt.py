@@ -1,7 +1,7 @@
 """Checks of TensorRT plans: whether the image and the GPU are those that they were built for.
 
 A plan says in its header which TensorRT built it. What GPU it was built for stands in no documented place of it; a file
-beside it may say so: ``model.plan.json`` (docs/checks.md).
+next to it may say so: ``model.plan.json`` (docs/checks.md).
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def _plans(model: LintedModel, repository: LintedRepository) -> Findings:
             if why := _no_plan(head):
                 yield PLAN.at(where, f"{path} of {model.name} {why}.", "Use the plan that trtexec wrote.")
                 continue
-            beside, fault = _beside(model, path)
+            description, fault = _description(model, path)
             if fault:
                 yield SIDECAR.at(
                     Location(f"{where.file}.json"), f"{path}.json {fault}.", "The format is in docs/checks.md."
                 )
-            built = _built(head, beside)
+            built = _built(head, description)
             yield from _version(model, path, where, built, server)
             yield from _capability(model, path, where, built, server)
 
@@ -104,8 +104,8 @@ def _no_plan(head: bytes) -> str:
     return "" if len(head) == HEADER else "is shorter than the header of a plan"
 
 
-def _beside(model: LintedModel, path: str) -> tuple[JsonObject, str]:
-    """What lies beside a plan, and why it cannot be read."""
+def _description(model: LintedModel, path: str) -> tuple[JsonObject, str]:
+    """The description next to a plan, and why it cannot be read."""
     file = model.files.get(f"{path}.json")
     if file is None:
         return {}, ""
@@ -117,18 +117,18 @@ def _beside(model: LintedModel, path: str) -> tuple[JsonObject, str]:
     return (found, "") if isinstance(found, dict) else ({}, "is no JSON object")
 
 
-def _built(head: bytes, beside: JsonObject) -> Built:
+def _built(head: bytes, description: JsonObject) -> Built:
     # Bytes 24 to 27 are major, minor, patch and build, in serialization version 0 (printPlanVersion in TensorRT's
     # samples/common/sampleEngines.cpp). A build number above 255 does not fit, so the first three are compared.
     version = tuple(head[24:27]) if head[4:8] == bytes(4) else ()
-    stated = text(beside.get("tensorrt"))
+    stated = text(description.get("tensorrt"))
     if not version and stated:
         version = tuple(int(part) for part in stated.split(".")[:3] if part.isdecimal())
     return Built(
         version,
-        text(beside.get("compute_capability")),
-        text(beside.get("hardware_compatibility")),
-        beside.get("version_compatible") is True,
+        text(description.get("compute_capability")),
+        text(description.get("hardware_compatibility")),
+        description.get("version_compatible") is True,
     )
 
 

@@ -74,9 +74,9 @@ def start(container: ContainerContext) -> None:
 
 
 def confirm_ready(container: ContainerContext) -> None:
-    """Wait until the current container is ready, if an interrupted run left the previous one beside it.
+    """Wait until the current container is ready, if an interrupted run left the previous one next to it.
 
-    A container that still runs beside a running previous one was given the name only after all models were READY.
+    A container that still runs next to a running previous one was given the name only after all models were READY.
 
     Raises:
         Problem: it is not ready; the previous one was restored.
@@ -125,7 +125,7 @@ def remove_all(container: EngineContext) -> None:
 
 
 def remove_leftovers(container: EngineContext) -> None:
-    """Remove what replacements left beside the current container."""
+    """Remove what replacements left next to the current container."""
     for own in container.own_containers():
         if own.name != container.name:
             container.remove(own)
@@ -286,7 +286,7 @@ def _restore(previous: EngineContainer, container: EngineContext) -> tuple[Diagn
 
 
 def rolled_back(summary: str, detail: str, container: EngineContext) -> Diagnostic:
-    """What became of the previous container, as a warning beside the failure."""
+    """What became of the previous container, as a warning next to the failure."""
     return Diagnostic(summary, detail, address=str(container.address), severity=Severity.WARNING)
 
 

@@ -33,7 +33,7 @@ _WITHOUT_NAMES = ("bridge", "host", "none", "default")
 
 
 def replace_start_first(container: ContainerContext) -> None:
-    """Start the new container beside the running one, wait until it is ready, then switch the name over.
+    """Start the new container next to the running one, wait until it is ready, then switch the name over.
 
     If the previous container does not run, this is a stop-first replacement.
 

@@ -52,7 +52,7 @@ class HealthcheckSection(Section):
     def _disabled_alone(self) -> HealthcheckSection:
         settings = (self.test, self.interval, self.timeout, self.start_period, self.retries)
         if self.disable and any(setting is not None for setting in settings):
-            raise ValueError("is disabled; state nothing else beside disable: true")
+            raise ValueError("is disabled; state nothing else besides disable: true")
         return self
 
 

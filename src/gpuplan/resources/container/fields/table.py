@@ -83,7 +83,7 @@ class ContainerFields:
 
     # Its rights
     cap_add: tuple[str, ...] = field(TextSet(
-        "HostConfig.CapAdd", "Capabilities that it has beside the engine's default ones", item=process.capability,
+        "HostConfig.CapAdd", "Capabilities that it has besides the engine's default ones", item=process.capability,
         check=process.check_capabilities, stated=tuple[Capability, ...],
     ), ())
     cap_drop: tuple[str, ...] = field(TextSet(
@@ -159,7 +159,7 @@ class ContainerFields:
         "directory that holds them, such as `/dev`", NOTHING, stated=tuple[str, ...],
     ), {})
     device_cgroup_rules: tuple[str, ...] = field(TextSet(
-        "HostConfig.DeviceCgroupRules", 'Devices that it may use beside those: `["c 10:229 rwm"]`; never NVIDIA\'s',
+        "HostConfig.DeviceCgroupRules", 'Devices that it may use besides those: `["c 10:229 rwm"]`; never NVIDIA\'s',
         check=mounts.check_rules,
     ), ())
     storage_opt: Mapping[str, str] = field(TextMap(

@@ -201,7 +201,7 @@ def _no_placement(run: RunningStep, gpu: ObservedGpu) -> Problem:
     existing = join_words(str(instance) for instance in gpu.known_instances)
     return run.problem(
         "No placement for the slice",
-        f"“{run.step.title}” was not done: this {gpu.name} has no placement for it beside {existing}.",
+        f"“{run.step.title}” was not done: this {gpu.name} has no placement for it next to {existing}.",
         "Run gpuplan plan again: with MIG mode on, the node reports its placements.",
     )
 

@@ -94,7 +94,7 @@ def solve(
 def place_beside(
     geometry: GpuGeometry, instances: Iterable[GpuInstance | PlacedInstance], desired: Sequence[SliceSpec]
 ) -> Mapping[str, Placement] | None:
-    """Placements for the desired slices beside all instances, none of which is destroyed; None if there are none."""
+    """Placements for the desired slices next to all instances, none of which is destroyed; None if there are none."""
     fixed = [PlacedInstance(found.profile, found.start, found.size, Protection.BUSY) for found in instances]
     if shortages(geometry, [slice_.profile for slice_ in desired]):
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 ReadFile = Callable[[str], bytes]
-"""The content of a file beside the plan file; raises Problem if it cannot be read."""
+"""The content of a file next to the plan file; raises Problem if it cannot be read."""
 GENERATORS = ("zeros", "ones", "random")
 SAMPLE_TEXT = "gpuplan"
 """The text that is sent if none is given."""
